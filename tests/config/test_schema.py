@@ -1,0 +1,40 @@
+"""The JSON schema for editors."""
+
+from tune_tickets.config.adversary import Adversary
+from tune_tickets.config.evaluation import Controls, Evaluation, Probe
+from tune_tickets.config.experiment import Settings
+from tune_tickets.config.method import Drawing, EarlyRobust, FineTune, RandomTicket
+from tune_tickets.config.model import Model
+from tune_tickets.config.objective import Objective
+from tune_tickets.config.resources import Resources
+from tune_tickets.config.retraining import Retraining
+from tune_tickets.config.schema import json_schema
+from tune_tickets.config.search import Asha, Search
+from tune_tickets.config.task import Rows, Task
+from tune_tickets.config.tracking import Tracking
+
+SECTIONS = (Adversary, Controls, Evaluation, Probe, Drawing, EarlyRobust, FineTune, RandomTicket, Model, Objective)
+SECTIONS += (Resources, Retraining, Asha, Search, Rows, Task, Tracking, Settings)
+
+
+def test_numbers_and_choices_of_searchable_sections_allow_domains():
+    definitions = json_schema()["$defs"]
+    for section, field in (
+        ("EarlyRobust", "gamma"),
+        ("Adversary", "norm"),
+        ("Drawing", "heads"),
+        ("Retraining", "epochs"),
+    ):
+        assert {"$ref": "#/$defs/Domain"} in definitions[section]["properties"][field]["anyOf"]
+
+
+def test_sections_that_are_not_searched_allow_none():
+    assert "Domain" not in str(json_schema()["$defs"]["Search"])
+
+
+def test_every_field_has_a_default_and_every_value_a_description():
+    for section in SECTIONS:
+        for name, field in section.model_fields.items():
+            assert not field.is_required(), f"{section.__name__}.{name} has no default"
+            nested = field.default_factory is not None
+            assert field.description or nested or name in ("kind", "scheduler"), f"{section.__name__}.{name}"

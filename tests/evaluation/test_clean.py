@@ -1,0 +1,28 @@
+"""Clean accuracy, and the agreement that a constant predictor cannot have."""
+
+import pytest
+import torch
+
+from tune_tickets.evaluation.clean import agreement, clean_figures
+
+LABELS = torch.tensor([0, 0, 0, 0, 1, 1, 1, 1, 1, 1])
+
+
+def test_accuracy_and_majority_share_by_hand():
+    figures = clean_figures(torch.tensor([0, 0, 0, 1, 1, 1, 1, 1, 1, 0]), LABELS)
+    assert (figures.rows, figures.accuracy, figures.majority_share) == (10, 80.0, 60.0)
+    # Wilson at 8 of 10 with z = 1.959964: centre (0.8 + z^2/20) / (1 + z^2/10), worked out by hand.
+    assert figures.interval == (pytest.approx(49.02, abs=0.01), pytest.approx(94.33, abs=0.01))
+
+
+def test_a_constant_predictor_agrees_no_better_than_chance():
+    assert agreement(torch.ones(10, dtype=torch.long), LABELS) == pytest.approx(0.0)
+    assert clean_figures(torch.ones(10, dtype=torch.long), LABELS).majority_share == 100.0
+
+
+def test_agreement_by_hand():
+    # 8 of 10 right; predictions 4:6, labels 4:6, so chance is 0.16 + 0.36 = 0.52 and kappa (0.8 - 0.52) / 0.48.
+    predicted = torch.tensor([0, 0, 0, 1, 1, 1, 1, 1, 1, 0])
+    assert agreement(predicted, LABELS) == pytest.approx((0.8 - 0.52) / 0.48)
+    assert agreement(LABELS, LABELS) == pytest.approx(1.0)
+    assert agreement(torch.zeros(3, dtype=torch.long), torch.zeros(3, dtype=torch.long)) == 0.0

@@ -1,0 +1,126 @@
+import io
+
+import pytest
+from rich.console import Console
+
+from tests.report.conftest import BOTH, make_attack, make_outcome, make_summary, make_trial
+from tune_tickets.records import ControlRecord, Selection
+from tune_tickets.report.table import print_table
+
+NUMBERS = ("84.4 ±4.5", "23.0 [15.8-32.2]", "74.5", "1023.4", "16.7", "30.0", "21.35", "0.500")
+
+
+def drawn(summary, width, top=10, terminal=False, encoding="utf-8"):
+    file = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    console = Console(file=file, width=width, force_terminal=terminal, color_system=None, legacy_windows=False)
+    print_table(summary, console, top)
+    file.flush()
+    return file.buffer.getvalue().decode(encoding)
+
+
+def row_of(text, name):
+    return [line for line in text.splitlines() if line.lstrip("*+x ").startswith(name + " ")]
+
+
+@pytest.mark.parametrize("width", [30, 80, 120, 200])
+def test_every_number_stands_whole_at_any_width(width):
+    text = drawn(make_summary([make_trial(0)]), width)
+    for number in NUMBERS:
+        assert number in text
+    assert "…" not in text
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_no_line_of_the_table_is_wider_than_the_console(width):
+    text = drawn(make_summary([make_trial(number) for number in range(12)]), width, terminal=True)
+    assert max(len(line.rstrip()) for line in text.splitlines()) <= width
+
+
+def test_at_120_columns_two_threats_fit_in_one_row_per_trial():
+    (row,) = row_of(drawn(make_summary([make_trial(0)]), 120), "trial 0")
+    assert row.count("23.0 [15.8-32.2]") == 2
+    assert "84.4 ±4.5" in row
+
+
+def test_at_80_columns_the_threats_go_on_below_with_the_names_repeated():
+    rows = row_of(drawn(make_summary([make_trial(0)]), 80), "trial 0")
+    assert len(rows) == 2
+    assert "84.4 ±4.5" in rows[0]
+    assert rows[1].count("23.0 [15.8-32.2]") == 2
+
+
+def test_the_selected_trial_comes_first_then_the_best_objectives_then_controls():
+    text = drawn(make_summary([make_trial(number) for number in range(4)], selected="t1"), 120)
+    names = [line.lstrip("*+x ").split("  ")[0] for line in text.splitlines() if " [15.8-32.2]" in line]
+    assert names == ["trial 1", "trial 3", "trial 2", "trial 0", "dense"]
+    assert row_of(text, "trial 1")[0].startswith("* ")
+
+
+def test_only_the_best_are_shown_and_it_is_said():
+    text = drawn(make_summary([make_trial(number) for number in range(12)], selected="t11"), 120, top=3)
+    assert "12 trials (12 complete); the best 3 are shown" in text
+    assert [bool(row_of(text, f"trial {number}")) for number in (11, 10, 9, 8)] == [True, True, True, False]
+
+
+def test_a_ticket_that_may_not_win_is_marked_with_the_reason():
+    flag = "near-constant predictor: 98% of rows get one label"
+    barred = make_trial(1, feasible=False, values=(-0.02,), outcome=make_outcome(57.0, flags=[flag]))
+    text = drawn(make_summary([make_trial(0), barred]), 120)
+    assert row_of(text, "trial 1")[0].startswith("x ")
+    assert f"x trial 1 may not win: {flag}" in text
+
+
+def test_trials_that_did_not_finish_are_counted_but_have_no_row():
+    lost = make_trial(1, status="failed", outcome=None, values=None, error="boom")
+    text = drawn(make_summary([make_trial(0), lost]), 120)
+    assert "2 trials (1 complete, 1 failed)" in text
+    assert row_of(text, "trial 1") == []
+
+
+def test_the_front_is_marked():
+    text = drawn(make_summary([make_trial(0), make_trial(1)], front=("t0", "t1")), 120)
+    assert row_of(text, "trial 1")[0].startswith("+ ")
+    assert "on the front" in text
+
+
+def test_figures_of_different_fingerprints_never_share_a_column():
+    control = ControlRecord(
+        kind="dense", seed=0, outcome=make_outcome(attacks=[make_attack(fingerprint="other123", aua=99.0)]), stages=()
+    )
+    trial = make_trial(0, outcome=make_outcome(attacks=[make_attack(fingerprint="mine1234")]))
+    text = drawn(make_summary([trial], controls=(control,)), 200)
+    assert f"{BOTH[0]} mine1234" in text
+    assert f"{BOTH[0]} other123" in text
+    (row,) = row_of(text, "dense")
+    assert row.index("-", row.index("21.35")) < row.index("99.0")
+
+
+def test_reason_and_comparisons_follow_in_plain_sentences():
+    text = drawn(make_summary([make_trial(0)]), 80)
+    assert "Trial 0 has the best objective." in text
+    # Piped: one line per sentence, however long.
+    assert "the selected ticket cannot be told from dense (+6.0 points, p = 0.210)." in text
+
+
+def test_a_search_without_a_result_has_only_sentences():
+    nothing = Selection(trial=None, ticket=None, reason="No trial finished.")
+    text = drawn(make_summary([], selected=None, controls=()).model_copy(update={"selected": nothing}), 80)
+    assert text.split("\n")[0] == "demo: 0 trials (none)"
+    assert "No trial finished." in text
+    assert "Clean%" not in text
+
+
+def test_an_ascii_only_console_is_no_error():
+    text = drawn(make_summary([make_trial(0)]), 120, encoding="ascii")
+    assert "84.4 +-4.5" in text
+
+
+def test_random_controls_carry_their_seed():
+    random = ControlRecord(kind="random", seed=3, outcome=make_outcome(), stages=())
+    text = drawn(make_summary([make_trial(0)], controls=(random,)), 120)
+    assert row_of(text, "random-3")
+
+
+def test_a_vector_objective_shows_all_its_values():
+    text = drawn(make_summary([make_trial(0, values=(0.844, 0.23))]), 120)
+    assert "0.844, 0.230" in text

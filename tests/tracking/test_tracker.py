@@ -1,0 +1,309 @@
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.tracking.conftest import SETTINGS, make_control, make_outcome, make_summary, make_trial
+from tune_tickets.errors import TicketsError
+
+pytestmark = pytest.mark.integration
+
+
+def points(client, run, key):
+    return [(point.step, point.value) for point in client.get_metric_history(run.info.run_id, key)]
+
+
+def play(tracker):
+    tracker.start_trial("t0", 0, {"method.gamma": 0.1})
+    tracker.log("t0", {"probe": 40.0, "loss": 0.7}, 1)
+    tracker.log("t0", {"probe": 45.0, "loss": math.nan}, 2)
+    tracker.finish_trial(make_trial(0), {})
+    tracker.log_control(make_control(), {})
+
+
+def test_trials_and_controls_are_nested_below_one_parent(open_again, runs):
+    play(open_again())
+    found = runs()
+    assert set(found) == {"demo", "trial 0", "dense-0"}
+    parent = found["demo"].info.run_id
+    assert found["trial 0"].data.tags["mlflow.parentRunId"] == parent
+    assert found["dense-0"].data.tags["mlflow.parentRunId"] == parent
+    assert "mlflow.parentRunId" not in found["demo"].data.tags
+
+
+def test_a_finished_trial_shows_its_figures_under_the_names_of_the_records(open_again, runs):
+    play(open_again())
+    run = runs()["trial 0"]
+    assert run.info.status == "FINISHED"
+    for name, value in make_outcome().metrics().items():
+        assert run.data.metrics[name] == value
+    assert run.data.metrics["aua/textfooler/minilm"] == 23.0
+    assert run.data.metrics["objective"] == 53.5
+    assert run.data.params == {"method.gamma": "0.1"}
+
+
+def test_tags_name_method_model_task_threat_and_versions(open_again, runs):
+    play(open_again())
+    tags = runs()["trial 0"].data.tags
+    assert (tags["method"], tags["model"], tags["task"]) == ("earlyrobust", "bundled", "bundled/rotten-tomatoes")
+    assert tags["threat.textfooler/minilm"] == "f00d"
+    assert (tags["status"], tags["feasible"]) == ("complete", "true")
+    assert tags["version.mlflow"].startswith("3.")
+
+
+def test_nan_is_left_out(open_again, runs, client):
+    play(open_again())
+    assert points(client, runs()["trial 0"], "loss") == [(1, 0.7)]
+
+
+def test_calling_everything_twice_adds_no_run_and_no_point(open_again, runs, client):
+    tracker = open_again()
+    play(tracker)
+    play(tracker)
+    found = runs()
+    assert len(found) == 3
+    assert points(client, found["trial 0"], "probe") == [(1, 40.0), (2, 45.0)]
+    assert points(client, found["trial 0"], "clean") == [(0, 84.0)]
+
+
+def test_a_new_tracker_after_a_crash_goes_on_with_the_runs_that_are_there(open_again, runs, client):
+    first = open_again()
+    first.start_trial("t0", 0, {"method.gamma": 0.1})
+    first.log("t0", {"probe": 40.0}, 1)
+    before = runs()
+    assert before["trial 0"].info.status == "RUNNING"
+
+    second = open_again()
+    play(second)
+    second.finish(make_summary([make_trial(0)], controls=[make_control()]), {})
+    after = runs()
+    assert after["demo"].info.run_id == before["demo"].info.run_id
+    assert after["trial 0"].info.run_id == before["trial 0"].info.run_id
+    assert points(client, after["trial 0"], "probe") == [(1, 40.0), (2, 45.0)]
+    assert (after["demo"].info.status, after["trial 0"].info.status) == ("FINISHED", "FINISHED")
+
+
+def test_a_driver_killed_in_mid_trial_is_continued(open_again, runs, client, results):
+    done = subprocess.run([sys.executable, "-m", "tests.tracking.killed_driver", str(results)])
+    assert done.returncode == -signal.SIGKILL
+    before = runs()
+    assert {name: run.info.status for name, run in before.items()} == {"demo": "RUNNING", "trial 0": "RUNNING"}
+    play(open_again())
+    after = runs()
+    assert {name: after[name].info.run_id for name in before} == {n: r.info.run_id for n, r in before.items()}
+    assert points(client, after["trial 0"], "probe") == [(1, 40.0), (2, 45.0)]
+
+
+def test_epoch_reports_go_on_after_a_crash_without_a_second_start(open_again, runs, client):
+    first = open_again()
+    first.start_trial("t0", 0, {})
+    first.log("t0", {"probe": 40.0}, 1)
+    second = open_again()
+    second.log("t0", {"probe": 41.0}, 1)
+    second.log("t0", {"probe": 45.0}, 2)
+    assert second.problems == ()
+    assert points(client, runs()["trial 0"], "probe") == [(1, 40.0), (2, 45.0)]
+
+
+def test_replaying_a_finished_search_changes_nothing(open_again, runs, client):
+    summary = make_summary([make_trial(0)], controls=[make_control()])
+    first = open_again()
+    play(first)
+    first.finish(summary, {})
+    before = runs()
+    second = open_again()
+    play(second)
+    second.finish(summary, {})
+    after = runs()
+    assert {name: run.data.metrics for name, run in after.items()} == {n: r.data.metrics for n, r in before.items()}
+    assert {name: run.data.tags for name, run in after.items()} == {n: r.data.tags for n, r in before.items()}
+    assert after["trial 0"].info.end_time == before["trial 0"].info.end_time
+    assert points(client, after["demo"], "aua") == [(0, 23.0)]
+
+
+def test_a_final_figure_stands_behind_the_curve_of_the_same_name(open_again, runs, client):
+    tracker = open_again()
+    tracker.start_trial("t0", 0, {})
+    for step, clean in enumerate((70.0, 80.0, 90.0), start=1):
+        tracker.log("t0", {"clean": clean}, step)
+    tracker.finish_trial(make_trial(0), {})
+    assert points(client, runs()["trial 0"], "clean") == [(1, 70.0), (2, 80.0), (3, 90.0), (4, 84.0)]
+    assert runs()["trial 0"].data.metrics["clean"] == 84.0
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [("complete", "FINISHED"), ("failed", "FAILED"), ("pruned", "FINISHED"), ("interrupted", "KILLED")],
+)
+def test_every_trial_status_has_its_run_status(open_again, runs, status, expected):
+    open_again().finish_trial(make_trial(0, status), {})
+    run = runs()["trial 0"]
+    assert (run.info.status, run.data.tags["status"]) == (expected, status)
+
+
+def test_an_error_is_kept_and_forgotten_when_the_trial_later_succeeds(open_again, runs):
+    tracker = open_again()
+    tracker.finish_trial(make_trial(0, "failed", error="x" * 9000 + "CUDA out of memory"), {})
+    assert runs()["trial 0"].data.tags["error"].endswith("CUDA out of memory")
+    tracker.start_trial("t0", 0, {})
+    assert runs()["trial 0"].info.status == "RUNNING"
+    tracker.finish_trial(make_trial(0), {})
+    assert runs()["trial 0"].data.tags["error"] == ""
+
+
+def test_the_end_marks_winner_and_front_and_unmarks_earlier_ones(open_again, runs):
+    trials = [make_trial(0), make_trial(1)]
+    tracker = open_again()
+    tracker.finish(make_summary(trials, "t0", ("t0", "t1")), {})
+    tracker.finish(make_summary(trials, "t1", ("t1",)), {})
+    found = runs()
+    assert (found["trial 0"].data.tags["selected"], found["trial 0"].data.tags["pareto"]) == ("false", "false")
+    assert (found["trial 1"].data.tags["selected"], found["trial 1"].data.tags["pareto"]) == ("true", "true")
+    assert found["demo"].data.tags["selected"] == "t1"
+    assert found["demo"].data.metrics["clean"] == 84.0
+    assert found["demo"].data.tags["threat.textfooler/minilm.resources"] == '{"neighbours": "minilm"}'
+
+
+def test_a_trial_nobody_took_up_again_does_not_stay_running(open_again, runs):
+    open_again().start_trial("lost", 7, {})
+    open_again().finish(make_summary([make_trial(0)]), {})
+    run = runs()["trial 7"]
+    assert (run.info.status, run.data.tags["status"]) == ("KILLED", "interrupted")
+
+
+def test_artifacts_stand_under_their_names_with_their_bytes(open_again, runs, client, tmp_path, results):
+    blob = tmp_path / "blob-1234"
+    blob.write_bytes(b"weights")
+    folder = tmp_path / "attacks"
+    folder.mkdir()
+    (folder / "textfooler.parquet").write_bytes(b"rows")
+    tracker = open_again()
+    for _ in range(2):
+        tracker.finish_trial(make_trial(0), {"ticket/ticket.safetensors": blob, "attacks": folder})
+    tracker.finish(make_summary([make_trial(0)]), {"report.txt": blob})
+    assert tracker.problems == ()
+    found = runs()
+    trial, parent = found["trial 0"].info.run_id, found["demo"].info.run_id
+    assert [item.path for item in client.list_artifacts(trial, "ticket")] == ["ticket/ticket.safetensors"]
+    assert [item.path for item in client.list_artifacts(trial, "attacks")] == ["attacks/textfooler.parquet"]
+    assert {item.path for item in client.list_artifacts(parent)} == {"report.txt", "settings.yaml", "summary.json"}
+    stored = list((results / "mlartifacts").rglob("ticket.safetensors"))
+    assert len(stored) == 1
+    assert stored[0].read_bytes() == b"weights"
+    assert not stored[0].is_symlink()
+
+
+def test_a_missing_artifact_is_named_and_the_run_still_ends_rightly(open_again, runs, tmp_path):
+    tracker = open_again()
+    tracker.finish_trial(make_trial(0), {"ticket.safetensors": tmp_path / "gone"})
+    tracker.finish(make_summary([make_trial(0)]), {})
+    assert len(tracker.problems) == 1
+    assert "trial 0" in tracker.problems[0]
+    assert "gone" in tracker.problems[0]
+    assert runs()["trial 0"].info.status == "FINISHED"
+    assert runs()["demo"].info.status == "FINISHED"
+
+
+def test_an_outage_in_mid_search_loses_nothing(open_again, runs, client, results):
+    tracker = open_again()
+    tracker.start_trial("t0", 0, {"method.gamma": 0.1})
+    database = results / "mlflow.db"
+    intact = database.read_bytes()
+    database.write_bytes(b"this is no database, and long enough to be seen as one" * 100)
+    tracker.log("t0", {"probe": 40.0}, 1)
+    tracker.finish_trial(make_trial(0), {})
+    assert len(tracker.problems) == 2
+    database.write_bytes(intact)
+    tracker.finish(make_summary([make_trial(0)]), {})
+    assert tracker.problems == ()
+    assert points(client, runs()["trial 0"], "probe") == [(1, 40.0)]
+    assert runs()["trial 0"].data.metrics["clean"] == 84.0
+
+
+def test_another_config_gets_its_own_parent(open_again, client):
+    open_again("digest").start_trial("t0", 0, {})
+    open_again("other").start_trial("t0", 0, {})
+    experiment = client.get_experiment_by_name("demo")
+    assert len(client.search_runs([experiment.experiment_id])) == 4
+
+
+def test_many_and_long_params_and_odd_names_are_taken(open_again, runs):
+    settings = SETTINGS | {"wide": {f"key{n}": n for n in range(250)}, "long": "x" * 9000, "odd": {"a@b": 1}}
+    tracker = open_again("digest", settings)
+    tracker.start_trial("t0", 0, {"odd@name": "y" * 9000})
+    tracker.log("t0", {f"metric@{n}": float(n) for n in range(1500)}, 1)
+    assert tracker.problems == ()
+    found = runs()
+    assert found["demo"].data.params["wide.key249"] == "249"
+    assert len(found["demo"].data.params["long"]) == 500
+    assert found["demo"].data.params["odd.a_b"] == "1"
+    assert found["trial 0"].data.metrics["metric_1499"] == 1499.0
+
+
+def test_settings_that_changed_on_resume_do_not_break_the_parent(open_again, runs):
+    open_again("digest", SETTINGS | {"search": {"concurrency": 2}})
+    open_again("digest", SETTINGS | {"search": {"concurrency": 4}, "new": 1})
+    assert runs()["demo"].data.params["new"] == "1"
+
+
+def test_the_run_list_opens_with_the_searched_params(open_again, client):
+    tracker = open_again()
+    tracker.start_trial("t0", 0, {"method.gamma": 0.1})
+    tracker.start_trial("t1", 1, {"method.gamma": 0.1, "retraining.epochs": 3})
+    tags = client.get_experiment_by_name("demo").tags
+    columns = json.loads(tags["mlflow.sharedViewState.tickets"])["selectedColumns"]
+    assert columns[:5] == [
+        "metrics.`objective`",
+        "metrics.`clean`",
+        "metrics.`aua`",
+        "params.`method.gamma`",
+        "params.`retraining.epochs`",
+    ]
+
+
+def test_a_vector_objective_has_one_metric_per_figure(open_again, runs):
+    open_again().finish_trial(make_trial(0, values=(84.0, 23.0)), {})
+    metrics = runs()["trial 0"].data.metrics
+    assert (metrics["objective/0"], metrics["objective/1"]) == (84.0, 23.0)
+
+
+def test_a_deleted_experiment_is_an_error_that_says_what_to_do(open_again, client):
+    open_again()
+    client.delete_experiment(client.get_experiment_by_name("demo").experiment_id)
+    with pytest.raises(TicketsError, match=r"restore it .* or choose another name in tracking\.experiment"):
+        open_again()
+
+
+def test_a_store_that_cannot_be_used_is_an_error_without_the_password(tmp_path):
+    from tune_tickets.tracking.tracker import Tracker
+
+    with pytest.raises(TicketsError, match=r"tracking\.uri") as caught:
+        Tracker("nosuchdb://user:secret@host/db", tmp_path / "a", "demo", {}, "digest")
+    assert "secret" not in str(caught.value)
+
+
+def test_a_password_in_the_settings_does_not_reach_the_store(open_again, runs, results):
+    settings = SETTINGS | {"tracking": {"uri": "postgresql://user:secret@host/db"}}
+    open_again("digest", settings)
+    assert runs()["demo"].data.params["tracking.uri"] == "postgresql://user:***@host/db"
+    assert "secret" not in next(results.rglob("settings.yaml")).read_text()
+
+
+def test_migrations_are_silent(tmp_path, capfd):
+    from tune_tickets.tracking.runs import RunBook
+
+    RunBook(f"sqlite:///{tmp_path}/mlflow.db", tmp_path / "a", "demo")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_telemetry_is_off_outside_of_tests_too():
+    # mlflow switches it off by itself under pytest and in CI, so a clean environment is needed to see ours at work.
+    script = "import tune_tickets.tracking.runs; from mlflow.telemetry import client, utils; "
+    script += "print(utils.is_telemetry_disabled(), utils._IS_IN_CI_ENV_OR_TESTING, client.get_telemetry_client())"
+    environment = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/")}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "False", "None"]

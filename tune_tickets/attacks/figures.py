@@ -1,0 +1,70 @@
+"""From attack records to figures, and the records as parquet: every attacked text is kept."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from statistics import fmean
+
+import pyarrow
+import pyarrow.parquet
+from scipy.stats import binomtest
+
+from tune_tickets.attacks.rows import AttackRecord
+from tune_tickets.errors import DataError
+from tune_tickets.records import AttackFigures
+
+_SCHEMA = pyarrow.schema(
+    {
+        "index": pyarrow.int64(),
+        "texts": pyarrow.list_(pyarrow.string()),
+        "perturbed_texts": pyarrow.list_(pyarrow.string()),
+        "label": pyarrow.int64(),
+        "prediction": pyarrow.int64(),
+        "perturbed_prediction": pyarrow.int64(),
+        "status": pyarrow.string(),
+        "queries": pyarrow.int64(),
+        "words_changed": pyarrow.float64(),
+        "similarity": pyarrow.float64(),
+    }
+)
+
+
+def figures(records: Sequence[AttackRecord], threat_name: str, fingerprint: str) -> AttackFigures:
+    """Aua, Suc and #Query by TextAttack's definitions; rows wrong from the start count as not robust."""
+    if not records:
+        raise DataError(f"no row was attacked by {threat_name}: there is nothing to count")
+    attacked = [record for record in records if record.status != "skipped"]
+    successes = [record for record in attacked if record.status == "successful"]
+    rows, failures = len(records), len(attacked) - len(successes)
+    interval = binomtest(failures, rows).proportion_ci(method="wilson")
+    return AttackFigures(
+        threat=threat_name,
+        fingerprint=fingerprint,
+        rows=rows,
+        clean=100 * len(attacked) / rows,
+        accuracy_under_attack=100 * failures / rows,
+        interval=(100 * float(interval.low), 100 * float(interval.high)),
+        success_rate=100 * len(successes) / len(attacked) if attacked else 0.0,
+        queries=fmean(record.queries for record in attacked) if attacked else 0.0,
+        words_changed=fmean(record.words_changed for record in successes) if successes else 0.0,
+        similarity=_mean([record.similarity for record in successes if record.similarity is not None]),
+        skipped=rows - len(attacked),
+        survived=tuple(record.status == "failed" for record in records),
+    )
+
+
+def write_parquet(records: Sequence[AttackRecord], path: Path) -> None:
+    """Write the records, one row each."""
+    table = pyarrow.Table.from_pylist([asdict(record) for record in records], schema=_SCHEMA)
+    pyarrow.parquet.write_table(table, path)
+
+
+def read_parquet(path: Path) -> list[AttackRecord]:
+    """Read what `write_parquet` wrote."""
+    rows = pyarrow.parquet.read_table(path, schema=_SCHEMA).to_pylist()
+    pairs = ("texts", "perturbed_texts")
+    return [AttackRecord(**{**row, **{name: tuple(row[name]) for name in pairs}}) for row in rows]
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return fmean(values) if values else None

@@ -1,0 +1,56 @@
+"""Substitutes for a word: its nearest whole-word vocabulary entries that keep the polarity and fit the slot."""
+
+from functools import cache
+
+import torch
+
+from tune_tickets.attacks.antonyms import opposed
+from tune_tickets.attacks.encoder import SentenceEncoder
+from tune_tickets.attacks.polarity import polarity
+from tune_tickets.attacks.protected import is_protected
+from tune_tickets.attacks.word_forms import inflections, lemmas
+
+_SHORTEST_WORD = 3
+_CONSIDERED = 100
+
+
+class Neighbours:
+    """Nearest words by cosine of the encoder's input embeddings, found when first asked for."""
+
+    def __init__(self, encoder: SentenceEncoder, min_cosine: float) -> None:
+        rows = {word: row for word, row in encoder.vocabulary().items() if _is_whole_word(word)}
+        self._words = tuple(sorted(rows, key=rows.__getitem__))
+        self._position = {word: position for position, word in enumerate(self._words)}
+        self._vectors = encoder.word_vectors()[torch.tensor([rows[word] for word in self._words])]
+        self._min_cosine = min_cosine
+        self._found: dict[str, tuple[str, ...]] = {}
+
+    def of(self, word: str) -> tuple[str, ...]:
+        """The substitutes of a lower-case word, nearest first; none for a protected or unknown word."""
+        if word not in self._found:
+            self._found[word] = self._search(word)
+        return self._found[word]
+
+    def _search(self, word: str) -> tuple[str, ...]:
+        position = self._position.get(word)
+        if position is None or is_protected(word):
+            return ()
+        cosines, positions = torch.topk(self._vectors @ self._vectors[position], _CONSIDERED)
+        near = positions[cosines >= self._min_cosine].tolist()
+        return tuple(self._words[other] for other in near if is_substitute(word, self._words[other]))
+
+
+@cache
+def is_substitute(word: str, candidate: str) -> bool:
+    """Whether the candidate fits the slot, is another word, and neither negates nor turns round what was said."""
+    return (
+        not is_protected(candidate)
+        and bool(inflections(word) & inflections(candidate))
+        and not (lemmas(word) & lemmas(candidate))
+        and polarity(word) == polarity(candidate)
+        and not opposed(word, candidate)
+    )
+
+
+def _is_whole_word(token: str) -> bool:
+    return token.isascii() and token.isalpha() and len(token) >= _SHORTEST_WORD

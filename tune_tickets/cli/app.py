@@ -1,0 +1,119 @@
+"""The console script `tune-tickets`: one verb per command. Heavy imports wait until a verb runs."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tune_tickets import __version__
+from tune_tickets.errors import TicketsError
+
+app = typer.Typer(
+    name="tune-tickets",
+    help="Find robust lottery tickets in pre-trained language models by hyperparameter search.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Yaml = Annotated[
+    Path, typer.Argument(metavar="EXPERIMENT.yaml", help="The experiment, e.g. search_spaces/earlyrobust.yaml")
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[KEY=VALUE]...", help="Overrides, e.g. search.trials=4 method.adversary.steps=2"),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="Results folder; default results/<name>-<time>"),
+]
+
+
+@app.command()
+def run(
+    experiment: Yaml,
+    overrides: Overrides = None,
+    output: Output = None,
+    resume: Annotated[bool, typer.Option(help="Go on with the experiment in --output")] = False,
+    store: Annotated[
+        str | None,
+        typer.Option(help="Stage store (folder or fsspec URL); default beside the results"),
+    ] = None,
+) -> None:
+    """Run a search and keep the best ticket."""
+    from tune_tickets.cli.run import run as run_verb
+
+    run_verb(experiment, overrides or [], output, resume, store)
+
+
+@app.command()
+def validate(experiment: Yaml, overrides: Overrides = None) -> None:
+    """Check an experiment file and its overrides; nothing is run."""
+    from tune_tickets.cli.check import validate as validate_verb
+
+    validate_verb(experiment, overrides or [])
+
+
+@app.command()
+def plan(experiment: Yaml, overrides: Overrides = None, output: Output = None) -> None:
+    """Show stages x trials, what is cached and the estimated cost; nothing is run."""
+    from tune_tickets.cli.check import plan as plan_verb
+
+    plan_verb(experiment, overrides or [], output)
+
+
+@app.command()
+def init(
+    data: Annotated[Path, typer.Argument(help="A csv, jsonl or parquet file of labelled texts")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="The YAML file to write")] = None,
+    force: Annotated[bool, typer.Option(help="Replace an existing file")] = False,
+) -> None:
+    """Look at a file of labelled texts and write a ready experiment."""
+    from tune_tickets.cli.init import init as init_verb
+
+    init_verb(data, output, force)
+
+
+@app.command()
+def ui(
+    results: Annotated[Path | None, typer.Argument(help="Results folder; default: the newest under results/")] = None,
+    port: Annotated[int, typer.Option(help="Port on localhost; the next free one is taken")] = 5000,
+    open_browser: Annotated[bool, typer.Option("--open/--no-open", help="Open a browser window")] = True,
+) -> None:
+    """Compare the trials of a search in MLflow."""
+    from tune_tickets.cli.ui import ui as ui_verb
+
+    ui_verb(results, port, open_browser)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON schema of experiment files, for completion in editors."""
+    from tune_tickets.cli.check import schema as schema_verb
+
+    schema_verb()
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tune_tickets {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit")
+    ] = False,
+) -> None:
+    """Options of every verb."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line; errors of the user's making end with one paragraph and their exit code."""
+    try:
+        app(arguments)
+    except TicketsError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)

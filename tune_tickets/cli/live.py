@@ -1,0 +1,198 @@
+"""The live view of a running search: a table that redraws itself on a terminal, one line per event elsewhere.
+
+The driver turns what Ray Tune and the stages tell into events; `handle` may be called from any thread.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Protocol, Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from tune_tickets.report.progress import (
+    Board,
+    EpochReport,
+    Event,
+    Line,
+    Progress,
+    StageChanged,
+    TrialFinished,
+    TrialStarted,
+    clock_text,
+    figures_text,
+    values_text,
+)
+
+__all__ = [
+    "EpochReport",
+    "Event",
+    "LiveView",
+    "PlainView",
+    "Progress",
+    "StageChanged",
+    "TerminalView",
+    "TrialFinished",
+    "TrialStarted",
+    "make_view",
+]
+
+HEARTBEAT_SECONDS = 15.0
+BAR = 10
+STYLES = {"complete": "green", "failed": "red", "interrupted": "yellow"}
+
+
+class LiveView(Protocol):
+    """Shows events while its `with` block lasts."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def handle(self, event: Event) -> None:
+        """Take one event; safe from any thread."""
+
+
+def make_view(total_trials: int, console: Console) -> LiveView:
+    """The table on a terminal, plain lines where output is piped or the terminal cannot redraw."""
+    redraws = console.is_terminal and not console.is_dumb_terminal
+    return TerminalView(total_trials, console) if redraws else PlainView(total_trials, console)
+
+
+class PlainView:
+    """One line per event, and a sign of life when nothing else was printed for a while."""
+
+    def __init__(self, total: int, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        self._board, self._console, self._clock = Board(total, clock), console, clock
+        self._lock, self._over, self._printed = threading.RLock(), threading.Event(), clock()
+        self._thread = threading.Thread(target=self._keep_beating, name="live-view", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _keep_beating(self) -> None:
+        while not self._over.wait(1.0):
+            self.beat()
+
+    def beat(self) -> None:
+        """Say what is running, if the last line is old enough."""
+        with self._lock:
+            if self._board.running and self._clock() - self._printed >= HEARTBEAT_SECONDS:
+                states = ", ".join(f"{line.name} {line.stage}{_percent(line)}" for line in self._board.running)
+                self._print(f"{states}; {self._board.counts()}")
+
+    def handle(self, event: Event) -> None:
+        """Print the event; progress shows in the next sign of life only."""
+        with self._lock:
+            ended = self._board.ended_stage(event)
+            line = self._board.apply(event)
+            if ended:
+                self._print(f"{line.name}: {ended}")
+            for text in self._texts(event, line):
+                self._print(text)
+            self.beat()
+
+    def _texts(self, event: Event, line: Line) -> Iterator[str]:
+        if isinstance(event, TrialStarted):
+            params = ", ".join(f"{key}={value}" for key, value in event.params.items())
+            yield f"{line.name} started: {params}" if params else f"{line.name} started"
+        elif isinstance(event, StageChanged):
+            yield f"{line.name}: {event.stage} {'was in the store' if event.cached else 'begins'}"
+        elif isinstance(event, EpochReport):
+            yield f"{line.name}: {figures_text(event.metrics)}"
+        elif isinstance(event, TrialFinished):
+            objective = f", objective {values_text(event.values)}" if event.values else ""
+            figures = f" ({figures_text(event.metrics)})" if event.metrics else ""
+            reason = f": {event.headline}" if event.note else ""
+            yield f"{line.name} {event.status}{objective}{figures}{reason}"
+            yield f"{self._board.counts()}; {self._board.outlook()}"
+
+    def _print(self, text: str) -> None:
+        self._printed = self._clock()
+        stamp = clock_text(self._printed - self._board.began)
+        self._console.print(f"[{stamp}] {text}", markup=False, highlight=False, soft_wrap=True)
+
+
+class TerminalView:
+    """A table of running and lately finished trials under two lines of overall state."""
+
+    def __init__(self, total: int, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        self._board, self._console, self._clock = Board(total, clock), console, clock
+        self._lock = threading.RLock()
+        self._live = Live(console=console, get_renderable=self.render, refresh_per_second=4)
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+    def handle(self, event: Event) -> None:
+        """Take over the event; the next redraw shows it."""
+        with self._lock:
+            self._board.apply(event)
+
+    def render(self) -> RenderableType:
+        """The picture of this moment, no higher than the terminal."""
+        with self._lock:
+            parts: list[RenderableType] = [Text(self._board.counts(), "bold"), Text(self._board.outlook())]
+            if failure := self._board.last_failure():
+                parts.append(Text(failure, "red", no_wrap=True, overflow="ellipsis"))
+            room = max(self._console.height - len(parts) - 3, 1)
+            lines = self._board.running + self._board.finished
+            parts.append(self._table(lines[:room]))
+            if len(lines) > room:
+                parts.append(Text(f"and {len(lines) - room} more", "dim"))
+            return Group(*parts)
+
+    def _table(self, lines: list[Line]) -> Table:
+        widths = {"trial": max([5, *(len(line.name) for line in lines)]), "stage": 11, "progress": BAR + 5, "time": 7}
+        rest = max(self._console.width - sum(widths.values()) - 2 * len(widths), 10)
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+        for header, width in (widths | {"figures": rest}).items():
+            table.add_column(header, no_wrap=True, width=width, overflow="ellipsis")
+        for line in lines:
+            table.add_row(*self._cells(line, rest), style=_style(line))
+        return table
+
+    def _cells(self, line: Line, width: int) -> tuple[RenderableType, ...]:
+        seconds = clock_text((line.ended if line.finish else self._clock()) - line.started)
+        figures = figures_text(line.metrics, width)
+        if line.finish is None:
+            return Text(line.name), Text(line.stage), self._bar(line), seconds, Text(figures)
+        values = line.finish.values or ()
+        objective = f"{'obj. ' if len(values) == 1 else ''}{values_text(values)}"
+        return Text(line.name), Text(line.finish.status), objective, seconds, Text(line.finish.headline or figures)
+
+    def _bar(self, line: Line) -> Text:
+        if line.share is None:
+            return Text("in the store" if line.cached else "")
+        full, empty = ("#", "-") if self._console.options.ascii_only else ("━", "─")
+        filled = round(BAR * line.share)
+        return Text.assemble((full * filled, "cyan"), (empty * (BAR - filled), "dim"), f" {100 * line.share:3.0f}%")
+
+
+def _style(line: Line) -> str:
+    if line.finish is None:
+        return ""
+    return "dim" if not line.finish.feasible else STYLES.get(line.finish.status, "dim")
+
+
+def _percent(line: Line) -> str:
+    return "" if line.share is None else f" {100 * line.share:.0f}%"

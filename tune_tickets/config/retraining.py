@@ -1,0 +1,20 @@
+"""`retraining:` how a drawn ticket is trained on its own."""
+
+from pydantic import Field
+
+from tune_tickets.config.adversary import Adversary
+from tune_tickets.config.section import LearningRate, Ratio, Section
+
+
+class Retraining(Section):
+    """Fine-tuning from the pre-trained weights. Defaults: EarlyRobust section 4.4."""
+
+    learning_rate: LearningRate = Field(2e-5, description="AdamW learning rate")
+    epochs: int = Field(10, ge=1, le=1000, description="Epochs")
+    batch_size: int = Field(32, ge=1, le=4096, description="Rows per optimizer step")
+    weight_decay: float = Field(0.01, ge=0.0, le=1.0, description="AdamW weight decay, not on biases and LayerNorm")
+    warmup: Ratio = Field(0.1, description="Share of the schedule spent warming up")
+    clip: float = Field(1.0, gt=0.0, le=1000.0, description="Gradient norm is clipped to this")
+    adversary: Adversary = Field(
+        default_factory=lambda: Adversary(kind="none"), description="Adversarial retraining; none as in the paper"
+    )

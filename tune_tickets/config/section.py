@@ -1,0 +1,28 @@
+"""The base of every YAML section, and the number types they share."""
+
+from fractions import Fraction
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+
+class Section(BaseModel):
+    """One section of the YAML file: unknown keys are errors, values are not coerced, instances do not change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+def parse_fraction(value: Any) -> Any:  # noqa: ANN401 - whatever stands in the YAML
+    """Turn the text '1/6' into a number, so that ratios can be written as the papers do."""
+    if isinstance(value, str) and "/" in value:
+        try:
+            return float(Fraction(value.replace(" ", "")))
+        except (ValueError, ZeroDivisionError):
+            return value
+    return value
+
+
+Ratio = Annotated[float, BeforeValidator(parse_fraction), Field(ge=0.0, lt=1.0)]
+"""A share in [0, 1), as a number or as a fraction such as 1/6."""
+
+LearningRate = Annotated[float, Field(gt=0.0, le=1.0)]

@@ -1,0 +1,99 @@
+"""Where the parts of a BERT-like encoder are: the one place that knows attribute names of transformers models."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+from transformers import PreTrainedModel
+
+from tune_tickets.errors import ConfigError, ResourceError
+
+FAMILIES = "BERT, RoBERTa and models built like them (XLM-RoBERTa, CamemBERT, ELECTRA)"
+
+
+@dataclass(frozen=True)
+class Anatomy:
+    """The numbers of a dense encoder: `heads` and `neurons` are per layer."""
+
+    layers: int
+    heads: int
+    neurons: int
+    head_size: int
+
+
+@dataclass(frozen=True)
+class LayerParts:
+    """The modules of one layer that gates act on and surgery cuts."""
+
+    attention: Any
+    """The self-attention module, which keeps its number of heads in attributes."""
+    query: nn.Linear
+    key: nn.Linear
+    value: nn.Linear
+    attention_output: nn.Linear
+    intermediate: nn.Linear
+    output: nn.Linear
+
+
+def anatomy_of(model: PreTrainedModel) -> Anatomy:
+    """The numbers of the model as its configuration states them, so also those before any pruning."""
+    config = model.config
+    layers = len(layer_parts(model))
+    heads = int(config.num_attention_heads)
+    return Anatomy(layers, heads, int(config.intermediate_size), int(config.hidden_size) // heads)
+
+
+def layer_parts(model: PreTrainedModel) -> tuple[LayerParts, ...]:
+    """The modules of every layer, first layer first."""
+    try:
+        return tuple(_parts(layer) for layer in _base(model).encoder.layer)
+    except AttributeError:
+        raise _unsupported(model) from None
+
+
+def word_embeddings(model: PreTrainedModel) -> nn.Embedding:
+    """The word-embedding module, whose output the adversary perturbs."""
+    try:
+        embeddings = _base(model).embeddings.word_embeddings
+    except AttributeError:
+        raise _unsupported(model) from None
+    if not isinstance(embeddings, nn.Embedding):
+        raise _unsupported(model)
+    return embeddings
+
+
+def check_max_length(model: PreTrainedModel, max_length: int) -> None:
+    """Refuse texts longer than the model has positions for."""
+    try:
+        positions = _base(model).embeddings.position_embeddings
+    except AttributeError:
+        raise _unsupported(model) from None
+    # RoBERTa counts positions from padding_idx + 1.
+    room = positions.num_embeddings - (0 if positions.padding_idx is None else positions.padding_idx + 1)
+    if max_length > room:
+        raise ConfigError(
+            f"task.max_length is {max_length}, but the model has positions for {room} tokens; "
+            f"lower task.max_length to {room} or less"
+        )
+
+
+def _base(model: PreTrainedModel) -> Any:  # noqa: ANN401 - families share no class
+    return model.base_model
+
+
+def _parts(layer: Any) -> LayerParts:  # noqa: ANN401 - families share no class
+    attention = layer.attention.self
+    return LayerParts(
+        attention=attention,
+        query=attention.query,
+        key=attention.key,
+        value=attention.value,
+        attention_output=layer.attention.output.dense,
+        intermediate=layer.intermediate.dense,
+        output=layer.output.dense,
+    )
+
+
+def _unsupported(model: PreTrainedModel) -> ResourceError:
+    kind = getattr(model.config, "model_type", type(model).__name__)
+    return ResourceError(f"models of type {kind!r} cannot be pruned here; take one of the families {FAMILIES}")

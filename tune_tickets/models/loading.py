@@ -1,0 +1,90 @@
+"""From a trained model to a ticket file and back: what an exported ticket needs to be used anywhere."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from transformers import (
+    AutoConfig,
+    AutoModelForSequenceClassification,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+
+from tune_tickets.errors import DataError, StoreError
+from tune_tickets.models.backbone import quiet_transformers
+from tune_tickets.models.surgery import prune
+from tune_tickets.models.tokenizer import tokenizer_from_files
+from tune_tickets.tickets.mask import StructuredMask
+from tune_tickets.tickets.ticket import Ticket, TicketMetadata, read_ticket
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedTicket:
+    """A ticket ready to use; the model is pruned, trained and in eval mode."""
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    mask: StructuredMask
+    metadata: TicketMetadata
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The label names in class order."""
+        return self.metadata.labels
+
+    def predict(
+        self, texts: Sequence[str] | Sequence[tuple[str, str]], batch_size: int = 32
+    ) -> list[tuple[str, float]]:
+        """The label and its probability for each text, or for each pair of texts of a pair task."""
+        rows = [(row,) if isinstance(row, str) else tuple(row) for row in texts]
+        columns = self.metadata.text_columns
+        for index, row in enumerate(rows):
+            if len(row) != len(columns):
+                raise DataError(f"text {index} has {len(row)} parts, this ticket reads {len(columns)}: {columns}")
+        batches = [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
+        return [prediction for batch in batches for prediction in self._predict_batch(batch)]
+
+    @torch.inference_mode()
+    def _predict_batch(self, rows: Sequence[tuple[str, ...]]) -> list[tuple[str, float]]:
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        inputs = self.tokenizer(
+            *columns, truncation=True, max_length=self.metadata.max_length, padding=True, return_tensors="pt"
+        ).to(self.model.device)
+        probabilities = self.model(**inputs).logits.float().softmax(dim=-1)
+        best = probabilities.max(dim=-1)
+        return [
+            (self.labels[index], probability)
+            for index, probability in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        ]
+
+
+def load_ticket(path: str | Path) -> LoadedTicket:
+    """Load an exported ticket file; nothing else is needed, no hub and no backbone."""
+    return open_ticket(read_ticket(Path(path)), str(path))
+
+
+def open_ticket(ticket: Ticket, where: str) -> LoadedTicket:
+    """Build the model and tokenizer of a ticket that was read; `where` names it in errors."""
+    settings = dict(ticket.metadata.config)
+    # Building draws random weights, which are overwritten; the caller's random numbers stay untouched.
+    with quiet_transformers(), torch.random.fork_rng(devices=[]):
+        try:
+            config = AutoConfig.for_model(settings.pop("model_type"), **settings)
+            model: PreTrainedModel = AutoModelForSequenceClassification.from_config(config)  # type: ignore[no-untyped-call]
+            prune(model, ticket.mask)
+            model.load_state_dict(ticket.weights)
+        except (KeyError, ValueError, RuntimeError) as error:
+            raise StoreError(f"{where}: weights and configuration do not belong together ({error})") from error
+        tokenizer = tokenizer_from_files(ticket.tokenizer_files, where)
+    model.eval()  # type: ignore[no-untyped-call]
+    return LoadedTicket(model, tokenizer, ticket.mask, ticket.metadata)
+
+
+def config_document(model: PreTrainedModel) -> dict[str, object]:
+    """The model's configuration for `TicketMetadata.config`, without the path it was loaded from."""
+    document: dict[str, object] = json.loads(model.config.to_json_string(use_diff=False))
+    document.pop("_name_or_path", None)
+    return document

@@ -1,0 +1,172 @@
+"""Plain result records: what stages, trials and experiments leave behind, and the schema of `summary.json`.
+
+Accuracies and shares are percentages (0-100) everywhere; intervals are 95% (low, high) pairs in the same unit.
+"""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+SUMMARY_SCHEMA = 1
+
+
+class Record(BaseModel):
+    """Base of all records: unknown keys are errors, instances do not change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+TrialStatus = Literal["complete", "pruned", "failed", "interrupted"]
+SearchStatus = Literal["finished", "interrupted", "stopped"]
+
+
+class StageRecord(Record):
+    """One stage a trial asked for."""
+
+    name: str
+    digest: str
+    cached: bool = Field(description="True if the result was there already, or another trial was computing it")
+    seconds: float = Field(description="Computing time of the stage itself, also when it was cached")
+
+
+class CleanFigures(Record):
+    """Accuracy on unchanged select rows."""
+
+    rows: int
+    accuracy: float
+    interval: tuple[float, float]
+    majority_share: float = Field(description="Largest share of rows given one label; 100 is a constant predictor")
+
+
+class AttackFigures(Record):
+    """One threat model against one model, with TextAttack's definitions."""
+
+    threat: str
+    fingerprint: str
+    rows: int
+    clean: float = Field(description="Clean% over the attacked rows")
+    accuracy_under_attack: float = Field(description="Aua%: failed attacks / all rows")
+    interval: tuple[float, float]
+    success_rate: float = Field(description="Suc%: successes / (successes + failures); 0 if nothing was attacked")
+    queries: float = Field(description="#Query: mean over attacked rows")
+    words_changed: float = Field(description="Mean % of words changed in successful attacks")
+    similarity: float | None = Field(description="Mean sentence similarity of successful attacks, -1 to 1")
+    skipped: int = Field(description="Rows the model got wrong before any change")
+    survived: tuple[bool, ...] = Field(description="Per attacked row: right before and after the attack")
+
+
+class Sparsity(Record):
+    """What a ticket has lost."""
+
+    heads: float
+    neurons: float
+    parameters: int = Field(description="Parameters without embeddings")
+    parameters_total: int
+    parameters_dense: int = Field(description="The same count of the dense model, without embeddings")
+
+
+class Outcome(Record):
+    """Everything measured of one trained model."""
+
+    clean: CleanFigures
+    attacks: tuple[AttackFigures, ...]
+    sparsity: Sparsity
+    flags: tuple[str, ...] = ()
+    retrain_digest: str = Field(description="Stage whose weights these figures belong to")
+    draw_digest: str | None = Field(None, description="Stage that drew the ticket; null for the whole model")
+    mask: str | None = Field(None, description="Digest of the mask itself: equal for equal tickets")
+
+    def metrics(self) -> dict[str, float]:
+        """The figures as one flat mapping, the names used in MLflow and in the summary."""
+        flat = {"clean": self.clean.accuracy, "majority_share": self.clean.majority_share}
+        for figures in self.attacks:
+            flat[f"aua/{figures.threat}"] = figures.accuracy_under_attack
+            flat[f"suc/{figures.threat}"] = figures.success_rate
+            flat[f"queries/{figures.threat}"] = figures.queries
+            flat[f"words_changed/{figures.threat}"] = figures.words_changed
+            if figures.similarity is not None:
+                flat[f"similarity/{figures.threat}"] = figures.similarity
+        if self.attacks:
+            flat["aua"] = sum(figures.accuracy_under_attack for figures in self.attacks) / len(self.attacks)
+        flat["sparsity/heads"] = self.sparsity.heads
+        flat["sparsity/neurons"] = self.sparsity.neurons
+        flat["parameters"] = float(self.sparsity.parameters)
+        return flat
+
+
+class TrialRecord(Record):
+    """One trial of the search."""
+
+    id: str
+    number: int
+    status: TrialStatus
+    params: dict[str, Any]
+    metrics: dict[str, float] = Field(default_factory=dict)
+    values: tuple[float, ...] | None = Field(None, description="What Optuna was told; one value, or the vector")
+    feasible: bool | None = Field(None, description="Whether the ticket may win (floor, near-constant check)")
+    outcome: Outcome | None = None
+    stages: tuple[StageRecord, ...] = ()
+    error: str | None = None
+    seconds: float = 0.0
+
+
+class ControlRecord(Record):
+    """A dense fine-tune or a random ticket measured like a trial."""
+
+    kind: Literal["dense", "random"]
+    seed: int
+    outcome: Outcome
+    stages: tuple[StageRecord, ...]
+
+
+class Comparison(Record):
+    """A paired comparison of the selected ticket with another model on the same rows."""
+
+    other: str = Field(description="'dense', 'random-0' or 'trial 7'")
+    threat: str
+    difference: float = Field(description="Aua points, selected minus other")
+    p_value: float = Field(description="Exact McNemar test")
+    distinguishable: bool
+
+
+class ThreatRecord(Record):
+    """The name behind a column of figures."""
+
+    name: str
+    fingerprint: str
+    resources: dict[str, str]
+
+
+class StageUse(Record):
+    """How often a kind of stage was asked for and how often it was computed."""
+
+    asked: int
+    computed: int
+    seconds: float
+
+
+class Selection(Record):
+    """The chosen trial and why."""
+
+    trial: str | None
+    ticket: str | None = Field(description="Path of the ticket file inside the results folder")
+    reason: str
+    comparisons: tuple[Comparison, ...] = ()
+
+
+class Summary(Record):
+    """`summary.json`. Fields are only ever added; a change of meaning raises `schema_version`."""
+
+    schema_version: int = SUMMARY_SCHEMA
+    experiment: str
+    config_digest: str
+    seed: int
+    status: SearchStatus
+    trials: tuple[TrialRecord, ...]
+    controls: tuple[ControlRecord, ...]
+    selected: Selection
+    front: tuple[str, ...] = Field(description="Trials no other trial beats in every figure of the objective")
+    threat_models: tuple[ThreatRecord, ...]
+    stages: dict[str, StageUse]
+    versions: dict[str, str]
+    total_seconds: float

@@ -1,0 +1,7 @@
+"""Search domains as one define-by-run function, and the papers' settings as warm-start points."""
+
+from tune_tickets.space.reference import reference
+from tune_tickets.space.sampling import sample
+from tune_tickets.space.warm_starts import warm_starts
+
+__all__ = ["reference", "sample", "warm_starts"]

@@ -1,0 +1,34 @@
+"""Warm-start points: settings tried before the sampler's own, checked so that none is silently dropped or bent."""
+
+from tune_tickets.config import Experiment
+from tune_tickets.config.domain import Scalar
+from tune_tickets.config.searchable import active
+from tune_tickets.config.section import parse_fraction
+from tune_tickets.config.source import KeyPath
+
+
+def warm_starts(experiment: Experiment) -> list[dict[str, Scalar]]:
+    """The points of `search.warm_starts`; each key must be a search domain and each value lie inside it."""
+    points = []
+    for index, raw in enumerate(experiment.settings.search.warm_starts):
+        place: KeyPath = ("search", "warm_starts", index)
+        point = {name: parse_fraction(value) for name, value in raw.items()}
+        _check_names(point, place, experiment)
+        for name, value in point.items():
+            domain = experiment.domains[name]
+            if not domain.contains(value):
+                allowed = domain.model_dump(mode="json", exclude={"when"}, exclude_defaults=True)
+                raise experiment.source.error((*place, name), f"{value!r} lies outside the search domain {allowed}")
+            if not active(domain, point, experiment.document):
+                raise experiment.source.error(
+                    (*place, name), f"would be ignored: the condition {domain.when} does not hold at this point"
+                )
+        points.append(point)
+    return points
+
+
+def _check_names(point: dict[str, Scalar], place: KeyPath, experiment: Experiment) -> None:
+    for name in point:
+        if name not in experiment.domains:
+            known = ", ".join(experiment.domains) or "none"
+            raise experiment.source.error((*place, name), f"is not a search domain; those of this file are: {known}")

@@ -1,0 +1,150 @@
+"""The ticket file: pruned and trained weights, mask, tokenizer and their story in one safetensors file, without pickle.
+
+Its data section starts after the usual safetensors header; the header's metadata holds one JSON document with the
+format's version, a sha256 of all content and the fields of `TicketMetadata`.
+"""
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from tune_tickets.errors import ResourceError, StoreError
+from tune_tickets.tickets.mask import StructuredMask
+
+VERSION = 1
+_KEY = "tune_tickets.ticket"
+
+
+@dataclass(frozen=True)
+class TicketMetadata:
+    """All that is known of a ticket beside its tensors. Every value can be written as JSON."""
+
+    backbone: str
+    backbone_fingerprint: str
+    config: dict[str, Any]
+    """The transformers configuration of the dense model."""
+    labels: tuple[str, ...]
+    text_columns: tuple[str, ...]
+    max_length: int
+    method: str
+    params: dict[str, Any]
+    metrics: dict[str, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Ticket:
+    """The content of a ticket file; `weights` have the physically pruned shapes."""
+
+    weights: Mapping[str, Tensor]
+    mask: StructuredMask
+    tokenizer_files: Mapping[str, bytes]
+    metadata: TicketMetadata
+
+    def to_bytes(self) -> bytes:
+        """The file's content; equal tickets give equal bytes."""
+        header, data = _split(save(self._tensors()))
+        document = {"version": VERSION, "metadata": asdict(self.metadata)}
+        document["sha256"] = _digest(header, document, data)
+        # One key only: safetensors does not keep the order of several.
+        header["__metadata__"] = {_KEY: json.dumps(document, sort_keys=True, allow_nan=False)}
+        encoded = json.dumps(header, separators=(",", ":")).encode()
+        encoded += b" " * (-len(encoded) % 8)
+        return len(encoded).to_bytes(8, "little") + encoded + data
+
+    @classmethod
+    def from_bytes(cls, content: bytes, where: str) -> "Ticket":
+        """The ticket in a file's content; `where` names the file in errors."""
+        try:
+            header, data = _split(content)
+            tensors = load(content)
+            document = json.loads(header.pop("__metadata__", {}).get(_KEY, "{}"))
+        except (SafetensorError, ValueError, AttributeError) as error:
+            raise StoreError(f"{where} is damaged or not a ticket ({error}); export the ticket again") from None
+        if "version" not in document:
+            raise StoreError(f"{where} is a safetensors file, but not a ticket; give the path of a ticket file")
+        if document["version"] != VERSION:
+            raise StoreError(
+                f"{where} has ticket format {document['version']}, this release reads {VERSION}; "
+                "load it with the release that wrote it, or export the ticket again"
+            )
+        if document.pop("sha256", None) != _digest(header, document, data):
+            raise StoreError(f"{where} does not match its own sha256: it was changed or damaged; export it again")
+        return cls._from_parts(_by_part(tensors), document["metadata"])
+
+    @classmethod
+    def _from_parts(cls, parts: dict[str, dict[str, Tensor]], metadata: dict[str, Any]) -> "Ticket":
+        values = {field.name: metadata[field.name] for field in fields(TicketMetadata)}
+        values |= {name: tuple(values[name]) for name in ("labels", "text_columns")}
+        return cls(
+            weights=parts["weights"],
+            mask=StructuredMask.from_tensors(parts["mask"]),
+            tokenizer_files={name: tensor.numpy().tobytes() for name, tensor in parts["tokenizer"].items()},
+            metadata=TicketMetadata(**values),
+        )
+
+    def _tensors(self) -> dict[str, Tensor]:
+        files = {name: _bytes_tensor(file) for name, file in self.tokenizer_files.items()}
+        parts = {"weights": self.weights, "mask": self.mask.tensors(), "tokenizer": files}
+        return {
+            f"{part}/{name}": tensor.detach().cpu().contiguous()
+            for part, tensors in parts.items()
+            for name, tensor in tensors.items()
+        }
+
+
+def save_ticket(ticket: Ticket, path: Path) -> None:
+    """Write a ticket file; a reader sees all of it or nothing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".ticket-")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(ticket.to_bytes())
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def read_ticket(path: Path) -> Ticket:
+    """Read and verify a ticket file."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ResourceError(f"no ticket can be read at {path}: {error.strerror}; check the path") from None
+    return Ticket.from_bytes(content, str(path))
+
+
+def _split(content: bytes) -> tuple[dict[str, Any], bytes]:
+    length = int.from_bytes(content[:8], "little")
+    return json.loads(content[8 : 8 + length]), content[8 + length :]
+
+
+def _digest(header: dict[str, Any], document: dict[str, Any], data: bytes) -> str:
+    content = hashlib.sha256(json.dumps([header, document], sort_keys=True, allow_nan=False).encode())
+    content.update(data)
+    return content.hexdigest()
+
+
+def _by_part(tensors: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
+    parts: dict[str, dict[str, Tensor]] = {"weights": {}, "mask": {}, "tokenizer": {}}
+    for name, tensor in tensors.items():
+        part, _, rest = name.partition("/")
+        parts[part][rest] = tensor
+    return parts
+
+
+def _bytes_tensor(file: bytes) -> Tensor:
+    # frombuffer refuses an empty buffer.
+    return torch.frombuffer(bytearray(file), dtype=torch.uint8) if file else torch.empty(0, dtype=torch.uint8)

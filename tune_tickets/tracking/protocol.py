@@ -1,0 +1,68 @@
+"""What the driver asks of a tracker, the tracker that keeps nothing, and the choice between it and MLflow."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from tune_tickets.config.tracking import Tracking
+from tune_tickets.records import ControlRecord, Summary, TrialRecord
+from tune_tickets.tracking.location import artifact_folder, database_uri
+
+
+class AnyTracker(Protocol):
+    """Keeps what was tried. Calls never raise and may be repeated; `problems` says what could not be kept.
+
+    Artifacts map a path inside the run ("attacks/textfooler.parquet") to a file or folder on disk.
+    """
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What could not be kept, one sentence each; to be shown at the end."""
+
+    def start_trial(self, trial_id: str, number: int, params: Mapping[str, Any]) -> None:
+        """A trial begins, or goes on after an interruption."""
+
+    def log(self, trial_id: str, metrics: Mapping[str, float], step: int) -> None:
+        """One point of a trial's curves; NaN is left out, the first value at a step stays."""
+
+    def finish_trial(self, trial: TrialRecord, artifacts: Mapping[str, Path]) -> None:
+        """A trial ended: figures, status and files."""
+
+    def log_control(self, control: ControlRecord, artifacts: Mapping[str, Path]) -> None:
+        """A control was measured."""
+
+    def finish(self, summary: Summary, artifacts: Mapping[str, Path]) -> None:
+        """The search ended: what is still missing, the winner, the front and the summary."""
+
+
+class NullTracker:
+    """For `tracking.mlflow: false`."""
+
+    problems: tuple[str, ...] = ()
+
+    def start_trial(self, trial_id: str, number: int, params: Mapping[str, Any]) -> None:
+        """Nothing is kept."""
+
+    def log(self, trial_id: str, metrics: Mapping[str, float], step: int) -> None:
+        """Nothing is kept."""
+
+    def finish_trial(self, trial: TrialRecord, artifacts: Mapping[str, Path]) -> None:
+        """Nothing is kept."""
+
+    def log_control(self, control: ControlRecord, artifacts: Mapping[str, Path]) -> None:
+        """Nothing is kept."""
+
+    def finish(self, summary: Summary, artifacts: Mapping[str, Path]) -> None:
+        """Nothing is kept."""
+
+
+def open_tracker(
+    tracking: Tracking, results: Path, name: str, settings: dict[str, Any], config_digest: str
+) -> AnyTracker:
+    """The tracker that the `tracking:` section asks for; by default MLflow with SQLite inside `results`."""
+    if not tracking.mlflow:
+        return NullTracker()
+    from tune_tickets.tracking.tracker import Tracker  # imports mlflow, which takes seconds
+
+    uri = tracking.uri or database_uri(results)
+    return Tracker(uri, artifact_folder(results), tracking.experiment or name, settings, config_digest)

@@ -1,0 +1,176 @@
+"""MLflow runs found by their tags or made once, and written to without duplicates. Alone in importing mlflow."""
+
+import logging
+import os
+import tempfile
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from tune_tickets.errors import TicketsError
+from tune_tickets.tracking.naming import PARAM_LENGTH, TAG_LENGTH, batches, finite, legal_name, shorten
+from tune_tickets.tracking.view import KIND, KIND_TAG, VIEW_TAG, view_state
+
+# Read while mlflow is imported, so they stand before it.
+os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+# mlflow's own defaults (120 s, 7 times) would hold up the driver for minutes when a server is gone.
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+
+from mlflow import MlflowClient
+from mlflow.entities import Metric, Param, Run, RunTag
+
+REMOTE = ("http://", "https://", "databricks")
+PAGE = 1000
+
+
+@dataclass
+class KnownRun:
+    """One run as far as it has been written: latest values, and the curves that were read or written, by step."""
+
+    id: str
+    status: str
+    tags: dict[str, str]
+    params: dict[str, str]
+    latest: dict[str, float]
+    curves: dict[str, dict[int, float]] = field(default_factory=dict)
+
+
+class RunBook:
+    """One MLflow experiment through an explicit client: no global state, no active run."""
+
+    def __init__(self, uri: str, artifact_root: Path, experiment: str) -> None:
+        for noisy in ("alembic", "mlflow.store.db.utils", "mlflow.tracking"):
+            logging.getLogger(noisy).setLevel(logging.WARNING)
+        self._client = MlflowClient(tracking_uri=uri, registry_uri=uri)
+        location = None if uri.startswith(REMOTE) else artifact_root.resolve().as_uri()
+        self._experiment_id = self._open_experiment(experiment, location)
+        self._shown: set[str] = set()
+
+    def _open_experiment(self, name: str, location: str | None) -> str:
+        found = self._client.get_experiment_by_name(name)
+        if found is None:
+            return self._client.create_experiment(name, artifact_location=location, tags={KIND_TAG: KIND})
+        if found.lifecycle_stage != "active":
+            raise TicketsError(
+                f"The MLflow experiment {name!r} was deleted: restore it (mlflow experiments restore "
+                f"--experiment-id {found.experiment_id}) or choose another name in tracking.experiment."
+            )
+        return found.experiment_id
+
+    def show_params(self, params: Iterable[str]) -> None:
+        """Give these params a column in the run list."""
+        names = {legal_name(name) for name in params}
+        if not names <= self._shown:
+            self._shown |= names
+            self._client.set_experiment_tag(self._experiment_id, VIEW_TAG, view_state(self._shown))
+
+    def search(self, tag: str, value: str) -> list[KnownRun]:
+        """All runs of the experiment with that tag, oldest first."""
+        known: list[KnownRun] = []
+        token: str | None = None
+        while True:
+            page = self._client.search_runs(
+                [self._experiment_id],
+                f"tags.`{tag}` = '{value}'",
+                max_results=PAGE,
+                order_by=["attributes.start_time ASC"],
+                page_token=token,
+            )
+            known += [_known(run) for run in page]
+            token = page.token
+            if not token:
+                return known
+
+    def create(self, name: str, tags: Mapping[str, str]) -> KnownRun:
+        """A new run that carries its identity from its first moment on."""
+        return _known(self._client.create_run(self._experiment_id, tags=_legal_tags(tags), run_name=name))
+
+    def write_params(self, run: KnownRun, params: Mapping[str, Any]) -> None:
+        """Add the params that are not there yet: MLflow refuses to change one."""
+        values = {legal_name(key): shorten(value, PARAM_LENGTH) for key, value in params.items()}
+        fresh = [Param(key, value) for key, value in values.items() if key not in run.params]
+        for batch in batches(fresh):
+            self._client.log_batch(run.id, params=batch, synchronous=True)
+            run.params |= {param.key: param.value for param in batch}
+
+    def write_tags(self, run: KnownRun, tags: Mapping[str, str]) -> None:
+        """Set the tags that differ from what the run carries."""
+        fresh = [RunTag(key, value) for key, value in _legal_tags(tags).items() if run.tags.get(key, "") != value]
+        for batch in batches(fresh):
+            self._client.log_batch(run.id, tags=batch, synchronous=True)
+            run.tags |= {tag.key: tag.value for tag in batch}
+
+    def write_points(self, run: KnownRun, metrics: Mapping[str, float], step: int) -> None:
+        """Add points of curves; a metric that has a value at `step` keeps it."""
+        points = {key: (value, step) for key, value in finite(metrics).items()}
+        self._write(run, {key: point for key, point in points.items()})
+
+    def write_finals(self, run: KnownRun, metrics: Mapping[str, float]) -> None:
+        """Make these the latest values: each goes behind the end of its curve, unless the curve ends with it."""
+        changed = {key: value for key, value in finite(metrics).items() if run.latest.get(key) != value}
+        self._write(run, {key: (value, max(self._curve(run, key), default=-1) + 1) for key, value in changed.items()})
+
+    def _curve(self, run: KnownRun, key: str) -> dict[int, float]:
+        if key in run.latest and key not in run.curves:  # begun by an earlier driver
+            history = self._client.get_metric_history(run.id, key)
+            run.curves[key] = {point.step: point.value for point in history}
+        return run.curves.setdefault(key, {})
+
+    def _write(self, run: KnownRun, points: Mapping[str, tuple[float, int]]) -> None:
+        now = int(time.time() * 1000)
+        fresh = [Metric(key, value, now, step) for key, (value, step) in points.items()]
+        for batch in batches(fresh):
+            self._client.log_batch(run.id, metrics=batch, synchronous=True)
+            for point in batch:
+                curve = self._curve(run, point.key)
+                curve[point.step] = point.value
+                run.latest[point.key] = curve[max(curve)]
+
+    def set_status(self, run: KnownRun, status: str) -> None:
+        """RUNNING, FINISHED, FAILED or KILLED; an end is stamped once."""
+        if status == run.status:
+            return
+        if status == "RUNNING":
+            self._client.update_run(run.id, status=status)
+        else:
+            self._client.set_terminated(run.id, status=status)
+        run.status = status
+
+    def attach(self, run: KnownRun, artifacts: Mapping[str, Path]) -> None:
+        """Copy files and folders under their names in the run; a second copy replaces the first."""
+        for name, path in artifacts.items():
+            if not path.exists():
+                raise FileNotFoundError(f"artifact {name!r}: there is no {path}")
+            if path.is_dir():
+                self._client.log_artifacts(run.id, str(path), artifact_path=name)
+            else:
+                self._attach_file(run, PurePosixPath(name), path)
+
+    def _attach_file(self, run: KnownRun, name: PurePosixPath, path: Path) -> None:
+        folder = None if name.parent == PurePosixPath(".") else str(name.parent)
+        # MLflow keeps the name on disk; a link gives a blob of the stage store the name a reader expects.
+        with tempfile.TemporaryDirectory() as scratch:
+            link = Path(scratch) / name.name
+            link.symlink_to(path.resolve())
+            self._client.log_artifact(run.id, str(link), artifact_path=folder)
+
+    def attach_text(self, run: KnownRun, name: str, text: str) -> None:
+        """Write `text` as an artifact."""
+        self._client.log_text(run.id, text, name)
+
+    def attach_yaml(self, run: KnownRun, name: str, tree: Mapping[str, Any]) -> None:
+        """Write `tree` as a YAML artifact."""
+        self._client.log_dict(run.id, dict(tree), name)
+
+
+def _known(run: Run) -> KnownRun:
+    return KnownRun(
+        run.info.run_id, run.info.status, dict(run.data.tags), dict(run.data.params), dict(run.data.metrics)
+    )
+
+
+def _legal_tags(tags: Mapping[str, str]) -> dict[str, str]:
+    return {legal_name(key): shorten(value, TAG_LENGTH) for key, value in tags.items()}

@@ -1,0 +1,167 @@
+"""The driver's record in MLflow: one parent run per experiment, one nested run per trial and control.
+
+Everything is idempotent by tags (experiment, config digest, trial id): a repeated call, or a new tracker after a crash,
+goes on with the runs that are there.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tune_tickets.errors import TicketsError
+from tune_tickets.records import ControlRecord, Summary, TrialRecord
+from tune_tickets.tracking import tags as tagging
+from tune_tickets.tracking.backlog import Backlog
+from tune_tickets.tracking.naming import flatten, without_passwords
+from tune_tickets.tracking.runs import KnownRun, RunBook
+
+TRIAL_STATUS = {"complete": "FINISHED", "pruned": "FINISHED", "failed": "FAILED", "interrupted": "KILLED"}
+PARENT_STATUS = {"finished": "FINISHED", "interrupted": "KILLED", "stopped": "FAILED"}
+
+
+class Tracker:
+    """Opening it raises if the store cannot be used; after that a failed write is retried and named in `problems`."""
+
+    def __init__(
+        self, uri: str, artifact_root: Path, experiment: str, settings: dict[str, Any], config_digest: str
+    ) -> None:
+        self._settings: dict[str, Any] = without_passwords(settings)
+        self._identity = {tagging.EXPERIMENT: str(settings.get("name", experiment)), tagging.CONFIG: config_digest}
+        self._backlog = Backlog()
+        try:
+            artifact_root.parent.mkdir(parents=True, exist_ok=True)
+            self._book = RunBook(uri, artifact_root, experiment)
+            self._parent, self._children = self._open()
+        except TicketsError:
+            raise
+        except Exception as error:
+            raise TicketsError(
+                f"MLflow cannot keep this search in {without_passwords(uri)}: {without_passwords(str(error))}\n"
+                "Set tracking.uri to a store that can be written, or tracking.mlflow to false."
+            ) from None  # the cause would show the password
+
+    def _open(self) -> tuple[KnownRun, dict[str, KnownRun]]:
+        mine = [
+            run
+            for run in self._book.search(tagging.CONFIG, self._identity[tagging.CONFIG])
+            if run.tags.get(tagging.EXPERIMENT) == self._identity[tagging.EXPERIMENT]
+        ]
+        parents = [run for run in mine if run.tags.get(tagging.ROLE) == "experiment"]
+        parent = parents[0] if parents else self._create(self._identity[tagging.EXPERIMENT], "experiment", {}, {})
+        self._book.set_status(parent, "RUNNING")
+        self._book.write_params(parent, flatten(self._settings))
+        self._book.attach_yaml(parent, "settings.yaml", self._settings)
+        children = [run for run in mine if run.tags.get(tagging.PARENT) == parent.id]
+        return parent, {run.tags[tagging.KEY]: run for run in children}
+
+    def _create(self, name: str, role: str, extra: Mapping[str, str], params: Mapping[str, Any]) -> KnownRun:
+        described = tagging.description(self._settings, params)
+        return self._book.create(name, self._identity | {tagging.ROLE: role, **described, **extra})
+
+    def _child(self, role: str, key: str, name: str, params: Mapping[str, Any]) -> KnownRun:
+        if key not in self._children:
+            # A request that timed out may have made the run all the same: look before making it.
+            found = [run for run in self._book.search(tagging.KEY, key) if run.tags[tagging.PARENT] == self._parent.id]
+            tags = {tagging.KEY: key, tagging.PARENT: self._parent.id}
+            self._children[key] = found[0] if found else self._create(name, role, tags, params)
+        return self._children[key]
+
+    def _trial(self, trial_id: str, number: int, params: Mapping[str, Any]) -> KnownRun:
+        run = self._child("trial", trial_id, f"trial {number}", params)
+        self._book.write_params(run, params)
+        self._book.show_params(params)
+        return run
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What has not reached MLflow, one sentence each."""
+        return self._backlog.problems
+
+    def start_trial(self, trial_id: str, number: int, params: Mapping[str, Any]) -> None:
+        """Make the trial's run, or pick up the one that an earlier driver left; a complete one stays as it is."""
+
+        def write() -> None:
+            run = self._trial(trial_id, number, params)
+            if run.tags.get("status") != "complete":
+                self._book.set_status(run, "RUNNING")
+                self._book.write_tags(run, {"status": "running", "trial": str(number)})
+
+        self._backlog.run(f"the start of trial {number}", write)
+
+    def log(self, trial_id: str, metrics: Mapping[str, float], step: int) -> None:
+        """Add one point to the trial's curves."""
+        point = dict(metrics)  # the caller may go on with its own while this waits
+
+        def write() -> None:
+            self._book.write_points(self._children[trial_id], point, step)
+
+        self._backlog.run(f"step {step} of trial {trial_id}", write)
+
+    def finish_trial(self, trial: TrialRecord, artifacts: Mapping[str, Path]) -> None:
+        """Write the trial's figures, tags and status, then its files."""
+
+        def write() -> None:
+            self._book.attach(self._settle_trial(trial), artifacts)
+
+        self._backlog.run(f"the end of trial {trial.number}", write)
+
+    def _settle_trial(self, trial: TrialRecord) -> KnownRun:
+        run = self._trial(trial.id, trial.number, trial.params)
+        figures = trial.outcome.metrics() if trial.outcome else {}
+        self._book.write_finals(run, trial.metrics | figures | _objective(trial) | {"seconds": trial.seconds})
+        self._book.write_tags(run, tagging.trial_tags(trial))
+        self._book.set_status(run, TRIAL_STATUS[trial.status])
+        return run
+
+    def log_control(self, control: ControlRecord, artifacts: Mapping[str, Path]) -> None:
+        """Write a control as a finished run beside the trials."""
+        name = f"{control.kind}-{control.seed}"
+
+        def write() -> None:
+            run = self._settle_control(control)
+            self._book.attach(run, artifacts)
+
+        self._backlog.run(f"the control {name}", write)
+
+    def _settle_control(self, control: ControlRecord) -> KnownRun:
+        name = f"{control.kind}-{control.seed}"
+        run = self._child("control", f"control/{name}", name, {})
+        self._book.write_finals(run, control.outcome.metrics())
+        self._book.write_tags(run, {"control": control.kind, **tagging.outcome_tags(control.outcome)})
+        self._book.set_status(run, "FINISHED")
+        return run
+
+    def finish(self, summary: Summary, artifacts: Mapping[str, Path]) -> None:
+        """Bring MLflow in line with the summary, mark winner and front, and close the parent run."""
+        self._backlog.settle()
+        self._backlog.run("the summary", lambda: self._settle_all(summary))
+        self._backlog.run("the files of the experiment", lambda: self._book.attach(self._parent, artifacts))
+        self._backlog.settle()
+
+    def _settle_all(self, summary: Summary) -> None:
+        for trial in summary.trials:
+            run = self._settle_trial(trial)
+            marks = {"selected": trial.id == summary.selected.trial, "pareto": trial.id in summary.front}
+            self._book.write_tags(run, {name: str(mark).lower() for name, mark in marks.items()})
+            if marks["selected"] and trial.outcome:
+                self._book.write_finals(self._parent, trial.outcome.metrics() | _objective(trial))
+        for control in summary.controls:
+            self._settle_control(control)
+        self._close_strays()
+        self._book.write_tags(self._parent, tagging.summary_tags(summary))
+        self._book.attach_text(self._parent, "summary.json", summary.model_dump_json(indent=2))
+        self._book.set_status(self._parent, PARENT_STATUS[summary.status])
+
+    def _close_strays(self) -> None:
+        # Trials a killed driver began and nobody took up again.
+        for run in self._children.values():
+            if run.status == "RUNNING":
+                self._book.write_tags(run, {"status": "interrupted"})
+                self._book.set_status(run, "KILLED")
+
+
+def _objective(trial: TrialRecord) -> dict[str, float]:
+    values = trial.values or ()
+    if len(values) == 1:
+        return {"objective": values[0]}
+    return {f"objective/{index}": value for index, value in enumerate(values)}

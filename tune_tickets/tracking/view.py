@@ -1,0 +1,26 @@
+"""How MLflow's run list first opens: a shared view, kept as a tag of the experiment, with the columns that matter.
+
+The format belongs to MLflow's web page (3.15 to 3.17); a page that does not know it falls back to its own view.
+"""
+
+import json
+from collections.abc import Iterable
+
+VIEW_KEY = "tickets"
+VIEW_TAG = f"mlflow.sharedViewState.{VIEW_KEY}"
+KIND_TAG = "mlflow.experimentKind"
+KIND = "custom_model_development"  # not the page for chat traces
+METRICS = ("objective", "clean", "aua")
+TAGS = ("status", "feasible", "selected", "pareto")
+
+
+def view_state(params: Iterable[str]) -> str:
+    """The run list sorted by objective, with the figures, the searched `params` and what became of each run."""
+    columns = [f"metrics.`{name}`" for name in METRICS]
+    columns += [f"params.`{name}`" for name in sorted(params)] + [f"tags.`{name}`" for name in TAGS]
+    return json.dumps({"selectedColumns": columns, "orderByKey": columns[0], "orderByAsc": False})
+
+
+def view_path(experiment_id: str) -> str:
+    """The part of the address behind the server's name that opens the view."""
+    return f"/#/experiments/{experiment_id}/runs?workflowType=machine_learning&viewStateShareKey={VIEW_KEY}"

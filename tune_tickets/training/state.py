@@ -1,0 +1,61 @@
+"""What a training run has to remember to go on where it was left."""
+
+import io
+import pickle
+from dataclasses import dataclass
+
+import torch
+from transformers import PreTrainedModel
+
+from tune_tickets.errors import StoreError
+from tune_tickets.tickets.gates import Gates
+
+
+@dataclass
+class TrainState:
+    """Model, optimizer, perhaps gates, and how many steps are done.
+
+    Random numbers, batches and learning rates follow from the step, so no state of theirs is kept.
+    """
+
+    model: PreTrainedModel
+    optimizer: torch.optim.Optimizer
+    gates: Gates | None = None
+    step: int = 0
+
+    def to_bytes(self) -> bytes:
+        """The state as a checkpoint."""
+        stream = io.BytesIO()
+        content = {
+            "step": self.step,
+            "model": self.model.state_dict(),
+            "gates": None if self.gates is None else self.gates.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+        }
+        torch.save(content, stream)
+        return stream.getvalue()
+
+    def restore(self, checkpoint: bytes) -> None:
+        """Go back to a checkpoint of the same model, gates and optimizer."""
+        device = next(self.model.parameters()).device
+        try:
+            # weights_only: a checkpoint can hold numbers, never code.
+            content = torch.load(io.BytesIO(checkpoint), map_location=device, weights_only=True)
+            self.model.load_state_dict(content["model"])
+            if self.gates is not None:
+                self.gates.load_state_dict(content["gates"])
+            self.optimizer.load_state_dict(content["optimizer"])
+            self.step = int(content["step"])
+        except (
+            RuntimeError,
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            EOFError,
+            pickle.UnpicklingError,
+        ) as error:
+            raise StoreError(
+                f"a training checkpoint cannot be read or belongs to another model ({error}); "
+                "delete it and the training starts afresh"
+            ) from error

@@ -1,0 +1,26 @@
+"""Stage `evaluate`: clean accuracy of a trained ticket on the select rows."""
+
+from tune_tickets.evaluation.clean import clean_figures, predict
+from tune_tickets.models.loading import LoadedTicket, open_ticket
+from tune_tickets.tickets.ticket import Ticket
+from tune_tickets.trial.backbone import device_of, encode_rows
+from tune_tickets.trial.bodies.retrain import TICKET_FILE
+from tune_tickets.trial.execution import StageContext, StageOutput
+from tune_tickets.trial.rows import load_rows
+
+
+def run(context: StageContext) -> StageOutput:
+    """Predict every select row once."""
+    ticket = load_trained(context)
+    rows = load_rows(context).select
+    encoded = encode_rows(ticket.tokenizer, rows, ticket.metadata.max_length)
+    figures = clean_figures(predict(ticket.model, encoded, context.inputs["eval_batch_size"]), encoded.labels)
+    return StageOutput({"clean": figures.model_dump(mode="json")})
+
+
+def load_trained(context: StageContext) -> LoadedTicket:
+    """The trained ticket of the upstream stage, in the same small form that users load."""
+    content = context.store.read(context.upstream("retrain"), TICKET_FILE)
+    ticket = open_ticket(Ticket.from_bytes(content, where=TICKET_FILE), TICKET_FILE)
+    ticket.model.to(device_of(context.resources))  # type: ignore[arg-type]
+    return ticket

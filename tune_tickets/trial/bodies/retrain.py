@@ -1,0 +1,147 @@
+"""Stage `retrain`: the ticket from the pre-trained weights, trained on its own and looked at after every epoch."""
+
+import json
+import math
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from tune_tickets.config.adversary import Adversary
+from tune_tickets.config.evaluation import Probe
+from tune_tickets.config.model import Model
+from tune_tickets.config.retraining import Retraining
+from tune_tickets.data.task import attack_sample
+from tune_tickets.evaluation.clean import agreement, clean_figures, predict
+from tune_tickets.models.anatomy import anatomy_of
+from tune_tickets.models.backbone import load_backbone
+from tune_tickets.models.loading import config_document
+from tune_tickets.models.surgery import count_parameters, prune
+from tune_tickets.models.tokenizer import tokenizer_files
+from tune_tickets.tickets.mask import StructuredMask
+from tune_tickets.tickets.ticket import Ticket, TicketMetadata
+from tune_tickets.training.batches import Batches, in_order
+from tune_tickets.training.loop import Recipe, train
+from tune_tickets.training.losses import cross_entropy
+from tune_tickets.training.probe import accuracy_under_pgd
+from tune_tickets.training.schedule import build_optimizer
+from tune_tickets.training.state import TrainState
+from tune_tickets.trial.backbone import device_of, encode_rows
+from tune_tickets.trial.bodies.draw import load_mask
+from tune_tickets.trial.execution import StageContext, StageOutput
+from tune_tickets.trial.rows import TaskRows, load_rows
+
+TICKET_FILE = "ticket.safetensors"
+_STATE_FILE = "state.pt"
+_HISTORY_FILE = "history.json"
+
+
+def run(context: StageContext) -> StageOutput:
+    """Rewind, remove heads and neurons, fine-tune."""
+    inputs = context.inputs
+    rows = load_rows(context)
+    model, tokenizer = load_backbone(Model.model_validate(inputs["model"]), rows.labels, inputs["seed"])
+    dense = count_parameters(model)
+    anatomy = anatomy_of(model)
+    mask = StructuredMask.full(anatomy.layers, anatomy.heads, anatomy.neurons)
+    if "draw" in context.stage.upstream:
+        mask = load_mask(context, "draw")
+        prune(model, mask)
+    model.to(device_of(context.resources))  # type: ignore[arg-type]
+    _fine_tune(context, model, tokenizer, rows)
+    context.attempt.put(TICKET_FILE, _ticket(inputs, model, tokenizer, mask, rows).to_bytes())
+    left = count_parameters(model)
+    sparsity = {
+        "heads": 100.0 * mask.heads_sparsity,
+        "neurons": 100.0 * mask.neurons_sparsity,
+        "parameters": left.without_embeddings,
+        "parameters_total": left.total,
+        "parameters_dense": dense.without_embeddings,
+    }
+    return StageOutput({"sparsity": sparsity})
+
+
+def _fine_tune(
+    context: StageContext, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: TaskRows
+) -> None:
+    inputs = context.inputs
+    settings = Retraining.model_validate(inputs["retraining"])
+    batches = Batches(
+        encode_rows(tokenizer, rows.train, inputs["max_length"]), settings.batch_size, inputs["seed"], model.device
+    )
+    look = _Look(inputs, tokenizer, rows)
+    state = TrainState(model, build_optimizer(model, settings.learning_rate, settings.weight_decay))
+    recipe = Recipe(
+        batches=batches,
+        loss=cross_entropy,
+        adversary=settings.adversary,
+        total_steps=settings.epochs * batches.steps_per_epoch,
+        warmup=settings.warmup,
+        clip=settings.clip,
+        seed=inputs["seed"],
+    )
+    _restore(context, state)
+    losses = torch.zeros((), device=model.device)
+    for step, loss in train(state, recipe):
+        losses = losses + loss
+        context.progress(step, recipe.total_steps)
+        if step % batches.steps_per_epoch == 0:
+            mean_loss = float(losses) / batches.steps_per_epoch
+            context.report(look.at(model, step // batches.steps_per_epoch, mean_loss))
+            losses = torch.zeros_like(losses)
+            if step < recipe.total_steps and context.checkpoint_due():
+                history = json.dumps(context.attempt.records).encode()
+                context.save_checkpoint({_STATE_FILE: state.to_bytes(), _HISTORY_FILE: history})
+    context.drop_checkpoint()
+
+
+def _restore(context: StageContext, state: TrainState) -> None:
+    stored = context.store.load_checkpoint(context.stage)
+    if stored is not None:
+        state.restore(stored[_STATE_FILE])
+        for record in json.loads(stored[_HISTORY_FILE]):
+            context.report(record)
+
+
+class _Look:
+    """Clean accuracy and the cheap probe on select rows: what trials are compared by while they train."""
+
+    def __init__(self, inputs: dict[str, Any], tokenizer: PreTrainedTokenizerBase, rows: TaskRows) -> None:
+        probe = Probe.model_validate(inputs["probe"])
+        probed = attack_sample(rows.select, min(probe.rows, len(rows.select)), inputs["seed"])
+        self._select = encode_rows(tokenizer, rows.select, inputs["max_length"])
+        self._probed = encode_rows(tokenizer, [row for _, row in probed], inputs["max_length"])
+        self._adversary = Adversary(kind="pgd", steps=probe.steps, step_size=probe.step_size, initial_magnitude=0.0)
+        self._batch_size = inputs["eval_batch_size"]
+
+    def at(self, model: PreTrainedModel, epoch: int, loss: float) -> dict[str, float]:
+        """The record of an epoch."""
+        predicted = predict(model, self._select, self._batch_size)
+        clean = clean_figures(predicted, self._select.labels).accuracy
+        batches = in_order(self._probed, self._batch_size, model.device)
+        probed = accuracy_under_pgd(model, batches, self._adversary, torch.Generator())
+        # Kappa, not accuracy: a constant predictor survives every probe, and must not look good for it.
+        score = 100.0 * math.sqrt(max(0.0, agreement(predicted, self._select.labels)) * probed / 100.0)
+        return {"epoch": epoch, "step": epoch, "loss": loss, "clean": clean, "probe": probed, "probe_score": score}
+
+
+def _ticket(
+    inputs: dict[str, Any],
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    mask: StructuredMask,
+    rows: TaskRows,
+) -> Ticket:
+    story = TicketMetadata(
+        backbone=inputs["model"]["source"],
+        backbone_fingerprint=inputs["model_fingerprint"],
+        config=config_document(model),
+        labels=rows.labels,
+        text_columns=rows.columns,
+        max_length=inputs["max_length"],
+        method="",
+        params={},
+        metrics={},
+    )
+    weights = {name: tensor.cpu() for name, tensor in model.state_dict().items()}
+    return Ticket(weights, mask, tokenizer_files(tokenizer), story)

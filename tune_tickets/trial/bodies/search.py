@@ -1,0 +1,107 @@
+"""Stage `search`: extend the stored trajectory as far as the goal needs, and say where to leave it."""
+
+import json
+from dataclasses import dataclass
+
+from tune_tickets.config.method import Drawing, EarlyRobust
+from tune_tickets.methods.earlyrobust import Search, drawer, mini_epochs
+from tune_tickets.tickets.distance import Stop, Trajectory, distances, find_stop
+from tune_tickets.trial.backbone import device_of, load_model
+from tune_tickets.trial.execution import StageContext, StageOutput
+from tune_tickets.trial.rows import TaskRows, load_rows
+
+TRAJECTORY_FILE = "trajectory.safetensors"
+_STATE_FILE = "state.pt"
+_LOSSES_FILE = "losses.json"
+
+
+@dataclass
+class _Progress:
+    """What there is of the trajectory."""
+
+    trajectory: Trajectory
+    losses: list[float]
+
+
+def run(context: StageContext) -> StageOutput:
+    """Find the stop in what is stored; train on if it is not there yet."""
+    method = EarlyRobust.model_validate({**context.inputs["method"], **(context.stage.goal or {})})
+    rows = load_rows(context)
+    ends = mini_epochs(method, len(rows.train))
+    progress, stored = _stored(context)
+    before = len(progress.trajectory)
+    _replay(context, progress, method.drawing)
+    stop = _stop(progress.trajectory, method)
+    if stop is None and before < len(ends):
+        progress = _train_on(context, method, rows, progress, stored)
+        stop = _stop(progress.trajectory, method)
+    context.attempt.put(TRAJECTORY_FILE, progress.trajectory.to_bytes())
+    left_at = stop.mini_epoch if stop is not None else len(ends)
+    return StageOutput(
+        {
+            "stop": left_at,
+            "converged": stop is not None,
+            "mini_epochs": len(ends),
+            "computed_mini_epochs": len(progress.trajectory) - before,
+        }
+    )
+
+
+def _stop(trajectory: Trajectory, method: EarlyRobust) -> Stop | None:
+    if len(trajectory) == 0:
+        return None
+    return find_stop(trajectory, drawer(method.drawing), method.gamma, method.patience)
+
+
+def _train_on(
+    context: StageContext, method: EarlyRobust, rows: TaskRows, progress: _Progress, stored: dict[str, bytes] | None
+) -> _Progress:
+    device = device_of(context.resources)
+    model, encoded = load_model(context.inputs, rows, device)
+    search = Search(method, model, encoded, context.inputs["seed"], device)
+    if stored is not None and _STATE_FILE in stored:
+        search.state.restore(stored[_STATE_FILE])
+        search.trajectory, search.losses = progress.trajectory, progress.losses
+
+    def save() -> None:
+        context.save_checkpoint(_checkpoint(search))
+
+    def mini_epoch_done() -> bool:
+        _report(context, _Progress(search.trajectory, search.losses), method.drawing)
+        enough = _stop(search.trajectory, method) is not None
+        if not enough and context.checkpoint_due():
+            save()
+        return enough
+
+    search.run(mini_epoch_done, on_step=lambda step: context.progress(step, search.ends[-1]))
+    save()  # a later trial with another ratio or gamma goes on from here
+    return _Progress(search.trajectory, search.losses)
+
+
+def _checkpoint(search: Search) -> dict[str, bytes]:
+    files = {TRAJECTORY_FILE: search.trajectory.to_bytes(), _LOSSES_FILE: json.dumps(search.losses).encode()}
+    if len(search.trajectory) < len(search.ends):  # a finished trajectory cannot be extended
+        files[_STATE_FILE] = search.state.to_bytes()
+    return files
+
+
+def _stored(context: StageContext) -> tuple[_Progress, dict[str, bytes] | None]:
+    stored = context.store.load_checkpoint(context.stage)
+    if stored is None:
+        return _Progress(Trajectory.empty(0, 0, 0), []), None
+    return _Progress(Trajectory.from_bytes(stored[TRAJECTORY_FILE]), json.loads(stored[_LOSSES_FILE])), stored
+
+
+def _replay(context: StageContext, progress: _Progress, drawing: Drawing) -> None:
+    """The history of a trial that reuses a trajectory is the same as if it had computed it."""
+    for length in range(1, len(progress.trajectory) + 1):
+        part = Trajectory(progress.trajectory.heads[:length], progress.trajectory.neurons[:length])
+        _report(context, _Progress(part, progress.losses[:length]), drawing)
+
+
+def _report(context: StageContext, progress: _Progress, drawing: Drawing) -> None:
+    record: dict[str, float] = {"step": len(progress.trajectory), "loss": progress.losses[-1]}
+    last_two = Trajectory(progress.trajectory.heads[-2:], progress.trajectory.neurons[-2:])
+    for distance in distances(last_two, drawer(drawing)):
+        record |= {"distance_heads": distance.heads, "distance_neurons": distance.neurons}
+    context.report(record)

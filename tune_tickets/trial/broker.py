@@ -1,0 +1,171 @@
+"""The broker: one named actor that gives each stage to exactly one Ray task, however many trials wait for it."""
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import ray
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+from tune_tickets.config.resources import Resources
+from tune_tickets.trial.execution import execute
+from tune_tickets.trial.stage import Stage, StageResult
+from tune_tickets.trial.store import Store
+
+POLL_SECONDS = 2.0
+HEARTBEAT_SECONDS = 15.0
+FORCE_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a waiting trial is told."""
+
+    state: Literal["done", "failed", "running", "queued"]
+    launched: bool = False
+    records: int = 0
+    result: StageResult | None = None
+    error: str | None = None
+
+
+@dataclass
+class _Running:
+    """A stage under way and who waits for it (waiter -> time of the last sign of life)."""
+
+    stage: Stage
+    ref: Any
+    waiters: dict[str, float] = field(default_factory=dict)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    done: int = 0
+    total: int = 0
+    records: int = 0
+    cancelled_at: float | None = None
+    reply: Reply | None = None
+
+
+def compute(broker: Any, stage: Stage, resources: Resources, store_url: str) -> StageResult:  # noqa: ANN401
+    """The body of every stage task."""
+
+    def note(done: int, total: int, records: int) -> None:
+        broker.note.remote(stage.digest, done, total, records)
+
+    return execute(stage, resources, store_url, note)
+
+
+class Broker:
+    """Async actor. Its memory holds only what is under way: all that is finished lies in the store."""
+
+    def __init__(self, store_url: str, resources: Resources) -> None:
+        self._store = Store(store_url)
+        self._resources = resources
+        self._running: dict[str, _Running] = {}
+        self._task = ray.remote(compute).options(
+            num_cpus=resources.cpus,
+            num_gpus=resources.gpus,
+            max_retries=resources.retries,
+            # Not the placement group of the trial that happens to ask: stages compete for the whole cluster.
+            scheduling_strategy=PlacementGroupSchedulingStrategy(placement_group=None),  # type: ignore[arg-type]
+        )
+        self._reaper: asyncio.Task[None] | None = None
+
+    async def join(self, stage: Stage, waiter: str, seen: int) -> Reply:
+        """Wait for a stage, starting it if nobody has; answers when something changed, or after a short while."""
+        self._reaper = self._reaper or asyncio.create_task(self._reap())
+        running, launched = self._running.get(stage.digest), False
+        if running is None:
+            found = self._store.result(stage)
+            if found is not None:
+                return Reply("done", result=found)
+            running, launched = self._launch(stage), True
+        if running.cancelled_at is not None or running.stage.goal_digest != stage.goal_digest:
+            await self._change(running)
+            return Reply("queued")
+        running.waiters[waiter] = time.monotonic()
+        if running.records <= seen:
+            await self._change(running)
+        running.waiters[waiter] = time.monotonic()
+        if running.reply is not None:
+            settled = running.reply
+            return Reply(settled.state, launched, len(settled.result.history) if settled.result else 0,
+                         settled.result, settled.error)  # fmt: skip
+        return Reply("running", launched, running.records)
+
+    async def leave(self, digest: str, waiter: str) -> None:
+        """A trial no longer waits; a stage that nobody waits for is cancelled."""
+        running = self._running.get(digest)
+        if running is not None and running.waiters.pop(waiter, None) is not None and not running.waiters:
+            self._cancel(running)
+
+    async def note(self, digest: str, done: int, total: int, records: int) -> None:
+        """A stage tells how far it is."""
+        running = self._running.get(digest)
+        if running is not None:
+            running.done, running.total = done, total
+            if records > running.records:
+                running.records = records
+                running.changed.set()
+
+    async def snapshot(self) -> list[dict[str, Any]]:
+        """What is under way, for the live view."""
+        return [
+            {
+                "stage": running.stage.name,
+                "digest": digest,
+                "done": running.done,
+                "total": running.total,
+                "waiters": list(running.waiters),
+            }
+            for digest, running in self._running.items()
+        ]
+
+    def _launch(self, stage: Stage) -> _Running:
+        handle = ray.get_runtime_context().current_actor
+        ref = self._task.remote(handle, stage, self._resources, self._store.url)
+        running = _Running(stage, ref)
+        self._running[stage.digest] = running
+        asyncio.get_running_loop().create_task(self._watch(running))
+        return running
+
+    async def _watch(self, running: _Running) -> None:
+        try:
+            result = await running.ref
+            running.reply = Reply("done", result=result)
+        except ray.exceptions.TaskCancelledError:
+            running.reply = Reply("queued")
+        except Exception as error:
+            running.reply = Reply("failed", error=explain(error))
+        self._running.pop(running.stage.digest, None)
+        running.changed.set()
+
+    async def _change(self, running: _Running) -> None:
+        if running.reply is not None:
+            return
+        running.changed.clear()
+        try:
+            await asyncio.wait_for(running.changed.wait(), POLL_SECONDS)
+        except TimeoutError:
+            return
+
+    def _cancel(self, running: _Running) -> None:
+        if running.cancelled_at is None:
+            running.cancelled_at = time.monotonic()
+            ray.cancel(running.ref)
+
+    async def _reap(self) -> None:
+        """Cancel what only dead trials wait for, and by force what does not heed a soft cancel."""
+        while True:
+            await asyncio.sleep(1.0)
+            now = time.monotonic()
+            for running in list(self._running.values()):
+                if running.cancelled_at is not None:
+                    if now - running.cancelled_at > FORCE_SECONDS:
+                        ray.cancel(running.ref, force=True)
+                elif running.waiters and now - max(running.waiters.values()) > HEARTBEAT_SECONDS:
+                    self._cancel(running)
+
+
+def explain(error: BaseException) -> str:
+    """The cause of a failed stage in one paragraph: type and message of what was raised in the worker."""
+    cause = getattr(error, "cause", None) or error
+    return f"{type(cause).__name__}: {str(cause).strip()}"

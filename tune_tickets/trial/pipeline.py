@@ -1,0 +1,124 @@
+"""The way of one ticket, stage by stage. This page alone knows their order: read it first.
+
+search -> draw -> retrain -> evaluate -> attack
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tune_tickets.config import Settings
+from tune_tickets.config.method import EarlyRobust, FineTune, RandomTicket
+from tune_tickets.records import AttackFigures, CleanFigures, Outcome, Sparsity, StageRecord
+from tune_tickets.trial.runner import OnRecord, Runner
+from tune_tickets.trial.stage import Stage, StageKey, StageResult
+
+
+@dataclass(frozen=True)
+class World:
+    """What the driver found out before the first trial: identities that enter the digests of stages."""
+
+    data: StageKey
+    model_fingerprint: str
+    anatomy: dict[str, int]
+    threats: dict[str, str]
+
+
+@dataclass
+class Pipeline:
+    """The stages of one model under fixed settings. Every stage asked for is noted in `stages`."""
+
+    settings: Settings
+    world: World
+    runner: Runner
+    stages: list[StageRecord] = field(default_factory=list)
+
+    def find_ticket(self, on_record: OnRecord) -> Outcome:
+        """The trial of the configured method: find a ticket, train it on its own, measure it."""
+        return self.train_and_measure(self.draw(on_record), on_record)
+
+    def dense_control(self, on_record: OnRecord) -> Outcome:
+        """The whole model, trained and measured in the same way."""
+        return self.train_and_measure(None, on_record)
+
+    def random_control(self, like: StageKey, seed: int, on_record: OnRecord) -> Outcome:
+        """A ticket with as many heads and neurons in every layer as `like`, chosen at random."""
+        inputs = {"kind": "shuffled", "ticket_seed": seed}
+        ticket = self._run(Stage("draw", inputs, {"like": like}), on_record)
+        return self.train_and_measure(ticket.key, on_record)
+
+    def draw(self, on_record: OnRecord) -> StageKey | None:
+        """The mask of the ticket; None for the whole model."""
+        method = self.settings.method
+        if isinstance(method, FineTune):
+            return None
+        if isinstance(method, RandomTicket):
+            inputs: dict[str, Any] = {
+                "kind": "random",
+                "anatomy": self.world.anatomy,
+                "ticket_seed": method.ticket_seed,
+            }
+            return self._run(Stage("draw", inputs | {"drawing": method.drawing.model_dump()}), on_record).key
+        search = self._run(self._search(method), on_record)
+        inputs = {"kind": "scores", "stop": search.record["stop"], "drawing": method.drawing.model_dump()}
+        return self._run(Stage("draw", inputs, {"search": search.key}), on_record).key
+
+    def train_and_measure(self, ticket: StageKey | None, on_record: OnRecord) -> Outcome:
+        """Retrain from the pre-trained weights, then clean accuracy, then every threat model."""
+        trained = self._run(self._retrain(ticket), on_record)
+        clean = self._run(self._evaluate(trained), on_record)
+        attacks = [self._run(self._attack(trained, threat), on_record) for threat in self.world.threats]
+        return Outcome(
+            clean=CleanFigures.model_validate(clean.record["clean"]),
+            attacks=tuple(AttackFigures.model_validate(attack.record["figures"]) for attack in attacks),
+            sparsity=Sparsity.model_validate(trained.record["sparsity"]),
+            retrain_digest=trained.key.digest,
+            draw_digest=ticket.digest if ticket is not None else None,
+            mask=ticket.content if ticket is not None else None,
+        )
+
+    def _search(self, method: EarlyRobust) -> Stage:
+        inputs = {**self._model_inputs(), "method": method.search_inputs()}
+        return Stage("search", inputs, {"data": self.world.data}, goal=method.stop_rule())
+
+    def _retrain(self, ticket: StageKey | None) -> Stage:
+        settings = self.settings
+        inputs = {
+            **self._model_inputs(),
+            "retraining": settings.retraining.model_dump(mode="json"),
+            "probe": settings.evaluation.probe.model_dump(mode="json"),
+            "eval_batch_size": settings.evaluation.batch_size,
+        }
+        upstream = {"data": self.world.data} | ({"draw": ticket} if ticket is not None else {})
+        return Stage("retrain", inputs, upstream)
+
+    def _evaluate(self, trained: StageResult) -> Stage:
+        inputs = {"eval_batch_size": self.settings.evaluation.batch_size}
+        return Stage("evaluate", inputs, {"data": self.world.data, "retrain": trained.key})
+
+    def _attack(self, trained: StageResult, threat: str) -> Stage:
+        evaluation = self.settings.evaluation
+        inputs = {
+            "seed": self.settings.seed,
+            "threat": threat,
+            "fingerprint": self.world.threats[threat],
+            "rows": evaluation.rows,
+            "query_budget": evaluation.query_budget,
+            "eval_batch_size": evaluation.batch_size,
+        }
+        return Stage("attack", inputs, {"data": self.world.data, "retrain": trained.key})
+
+    def _model_inputs(self) -> dict[str, Any]:
+        return {
+            "seed": self.settings.seed,
+            "model": self.settings.model.model_dump(mode="json"),
+            "model_fingerprint": self.world.model_fingerprint,
+            "max_length": self.settings.task.max_length,
+        }
+
+    def _run(self, stage: Stage, on_record: OnRecord) -> StageResult:
+        result = self.runner.run(stage, lambda record: on_record({"stage": stage.name, **record}))
+        reused = not result.computed or result.record.get("computed_mini_epochs") == 0
+        self.stages.append(
+            StageRecord(name=stage.name, digest=result.key.digest, cached=reused, seconds=result.seconds)
+        )
+        return result

@@ -1,0 +1,58 @@
+"""Controls: the models every ticket is compared with, measured by the same stages."""
+
+import threading
+from typing import Any
+
+from tune_tickets.records import ControlRecord, TrialRecord
+from tune_tickets.space import reference
+from tune_tickets.trial.client import BrokerRunner
+from tune_tickets.trial.pipeline import Pipeline
+from tune_tickets.trial.stage import StageKey
+from tune_tickets.trial.trainable import TrialContext
+
+
+class DenseControl:
+    """The dense control under way beside the trials, which wait for the same stages when they are judged."""
+
+    def __init__(self, context: TrialContext, broker: Any) -> None:  # noqa: ANN401 - an actor handle
+        self._context = context
+        self._runner = BrokerRunner(broker, context.store_url, "dense")
+        self._record: ControlRecord | None = None
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._measure, name="dense-control", daemon=True)
+        self._wanted = context.experiment.settings.controls.dense
+        if self._wanted:
+            self._thread.start()
+
+    def result(self, wait: bool) -> ControlRecord | None:
+        """The control, if it is wanted and done (or `wait` says to wait for it)."""
+        if not self._wanted:
+            return None
+        self._thread.join(timeout=None if wait else 0.0)
+        if wait and self._error is not None:
+            raise self._error
+        return self._record
+
+    def _measure(self) -> None:
+        try:
+            pipeline = Pipeline(reference(self._context.experiment), self._context.world, self._runner)
+            outcome = pipeline.dense_control(lambda record: None)
+            self._record = ControlRecord(kind="dense", seed=0, outcome=outcome, stages=tuple(pipeline.stages))
+        except Exception as error:
+            self._error = error
+
+
+def random_controls(context: TrialContext, broker: Any, winner: TrialRecord) -> list[ControlRecord]:  # noqa: ANN401
+    """Random tickets with the winner's number of heads and neurons in every layer, trained as the winner was."""
+    outcome = winner.outcome
+    if outcome is None or outcome.draw_digest is None or outcome.mask is None:
+        return []
+    like = StageKey("draw", outcome.draw_digest, outcome.mask)
+    settings = context.experiment.at(winner.params)
+    records = []
+    for seed in range(settings.controls.random_seeds):
+        runner = BrokerRunner(broker, context.store_url, f"random-{seed}")
+        pipeline = Pipeline(settings, context.world, runner)
+        measured = pipeline.random_control(like, seed, lambda record: None)
+        records.append(ControlRecord(kind="random", seed=seed, outcome=measured, stages=tuple(pipeline.stages)))
+    return records

@@ -1,0 +1,165 @@
+"""The driver's eye on Ray Tune: turns callbacks into trial records, MLflow runs and events."""
+
+import json
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ray import tune
+from ray.tune.experiment import Trial
+
+from tune_tickets.config import Experiment
+from tune_tickets.objective import names
+from tune_tickets.records import Outcome, StageRecord, TrialRecord, TrialStatus
+from tune_tickets.report.progress import EpochReport, Event, TrialFinished, TrialStarted
+from tune_tickets.tracking.protocol import AnyTracker
+from tune_tickets.trial.store import Store
+from tune_tickets.tuning.artifacts import trial_artifacts
+from tune_tickets.tuning.results import Results
+from tune_tickets.tuning.searcher import TicketSearch
+
+_NOT_METRICS = {"stage", "step", "epoch"}
+
+
+class Stopper(tune.Stopper):
+    """Ends the search when asked to: by Ctrl-C, or after too many failures in a row."""
+
+    def __init__(self) -> None:
+        self.reason: str | None = None
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        """Single trials are ended by the scheduler, not here."""
+        return False
+
+    def stop_all(self) -> bool:
+        """Whether the whole search is to end."""
+        return self.reason is not None
+
+
+class Observer(tune.Callback):
+    """Keeps the records of trials; everything it learns is on disk before the next trial is proposed."""
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        searcher: TicketSearch,
+        results: Results,
+        tracker: AnyTracker,
+        emit: Callable[[Event], None],
+        stopper: Stopper,
+    ) -> None:
+        self.trials: dict[str, TrialRecord] = {trial.id: trial for trial in results.read_trials()}
+        self._experiment = experiment
+        self._searcher = searcher
+        self._results = results
+        self._store = Store(results.store_url)
+        self._tracker = tracker
+        self._emit = emit
+        self._stopper = stopper
+        self._started: dict[str, float] = {}
+        self._last: dict[str, dict[str, Any]] = {}
+        self._failures = 0
+
+    def number_of(self, trial_id: str) -> int:
+        """The number under which people know a trial."""
+        return self._searcher.number(trial_id)
+
+    def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:  # noqa: ANN401
+        """A trial begins (or begins again on another actor)."""
+        if trial.trial_id in self._started:
+            return
+        self._started[trial.trial_id] = time.monotonic()
+        number = self.number_of(trial.trial_id)
+        self._tracker.start_trial(name_of(number), number, trial.config)
+        self._emit(TrialStarted(number, trial.config))
+
+    def on_trial_result(
+        self,
+        iteration: int,
+        trials: list[Trial],
+        trial: Trial,
+        result: dict[str, Any],
+        **info: Any,  # noqa: ANN401
+    ) -> None:
+        """A record of a stage, or the last word of a trial."""
+        self._last[trial.trial_id] = result
+        if "record" in result:
+            self._pass_on(self.number_of(trial.trial_id), result["record"])
+
+    def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:  # noqa: ANN401
+        """A trial ran to its end, or the scheduler ended it."""
+        last = self._last.get(trial.trial_id, {})
+        values = self._values(last)
+        self._failures = 0
+        self._finish(trial, "complete" if values is not None else "pruned", last, values)
+
+    def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:  # noqa: ANN401
+        """A trial died; several in a row end the search."""
+        self._finish(trial, "failed", self._last.get(trial.trial_id, {}), None)
+        self._failures += 1
+        if self._failures >= self._experiment.settings.search.failures_in_a_row and self._stopper.reason is None:
+            self._stopper.reason = f"{self._failures} trials in a row failed"
+
+    def close(self, trials: list[Trial]) -> None:
+        """Record the trials that were cut off when the search ended."""
+        for trial in trials:
+            if trial.trial_id in self._started and name_of(self.number_of(trial.trial_id)) not in self.trials:
+                self._finish(trial, "interrupted", self._last.get(trial.trial_id, {}), None)
+
+    def _pass_on(self, number: int, record: dict[str, Any]) -> None:
+        metrics = {
+            key: float(value)
+            for key, value in record.items()
+            if key not in _NOT_METRICS and isinstance(value, int | float) and not isinstance(value, bool)
+        }
+        stage, step = record["stage"], int(record.get("step", 0))
+        self._tracker.log(name_of(number), {f"{stage}/{key}": value for key, value in metrics.items()}, step)
+        if "epoch" in record:
+            self._emit(EpochReport(number, {"epoch": float(record["epoch"]), **metrics}))
+
+    def _values(self, result: dict[str, Any]) -> tuple[float, ...] | None:
+        values = tuple(float(result.get(name, math.nan)) for name in names(self._experiment.settings.objective))
+        return values if all(math.isfinite(value) for value in values) else None
+
+    def _finish(
+        self, trial: Trial, status: TrialStatus, result: dict[str, Any], values: tuple[float, ...] | None
+    ) -> None:
+        number = self.number_of(trial.trial_id)
+        outcome = Outcome.model_validate_json(result["outcome"]) if "outcome" in result else None
+        stages = tuple(StageRecord.model_validate(stage) for stage in json.loads(result.get("stages", "[]")))
+        record = TrialRecord(
+            id=name_of(number),
+            number=number,
+            status=status,
+            params=dict(trial.config),
+            metrics=outcome.metrics() if outcome else {},
+            values=values,
+            feasible=None if outcome is None else not outcome.flags,
+            outcome=outcome,
+            stages=stages,
+            error=_error(trial, result) if status == "failed" else None,
+            seconds=time.monotonic() - self._started.get(trial.trial_id, time.monotonic()),
+        )
+        self.trials[record.id] = record
+        if status != "interrupted":  # those are run again when the search is resumed
+            self._results.add_trial(record)
+        self._tracker.finish_trial(record, self._artifacts(record))
+        note = record.error or "; ".join(outcome.flags if outcome else ())
+        self._emit(TrialFinished(number, status, values, record.metrics, note, feasible=record.feasible is not False))
+
+    def _artifacts(self, record: TrialRecord) -> dict[str, Path]:
+        return trial_artifacts(record.id, record.stages, self._experiment.at(record.params), self._store, self._results)
+
+
+def name_of(number: int) -> str:
+    """The stable id of a trial: the same in every session of an experiment."""
+    return f"t{number:03d}"
+
+
+def _error(trial: Trial, result: dict[str, Any]) -> str:
+    if "failed" in result:
+        return str(result["failed"])
+    cause = trial.get_pickled_error()
+    return f"the trial's process ended: {cause}" if cause is not None else "the trial's process ended without a word"

@@ -1,0 +1,130 @@
+"""What a search would do: stages x trials, what the store has already, and what the rest is likely to cost."""
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from statistics import mean
+
+from tune_tickets.config import Experiment, Settings
+from tune_tickets.config.adversary import Adversary
+from tune_tickets.config.method import EarlyRobust, FineTune
+from tune_tickets.config.searchable import fill
+from tune_tickets.space import reference, warm_starts
+from tune_tickets.trial.pipeline import Pipeline, World
+from tune_tickets.trial.runner import OnRecord
+from tune_tickets.trial.stage import Stage, StageResult
+from tune_tickets.trial.store import Store
+
+
+@dataclass(frozen=True)
+class PlannedStage:
+    """One kind of stage over the whole search."""
+
+    name: str
+    asked: int
+    cached: int
+    work: str
+    seconds: float | None
+    """Mean of earlier runs of this kind of stage in the store; None if there were none."""
+
+    @property
+    def left(self) -> int:
+        """How many are to be computed at most."""
+        return self.asked - self.cached
+
+    @property
+    def cost(self) -> float | None:
+        """Computing seconds of what is left, if known."""
+        return 0.0 if not self.left else None if self.seconds is None else self.left * self.seconds
+
+
+class _NotCached(Exception):
+    """The walk along a pipeline ends where the store has no result."""
+
+
+class _LookUp:
+    """A runner that only looks."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.cached: Counter[str] = Counter()
+
+    def run(self, stage: Stage, on_record: OnRecord | None = None) -> StageResult:
+        """The stored result; what follows an absent one cannot be known."""
+        found = self._store.result(stage)
+        if found is None:
+            raise _NotCached
+        self.cached[stage.name] += 1
+        return found
+
+
+def plan(experiment: Experiment, world: World, store: Store, train_rows: int) -> list[PlannedStage]:
+    """The stages of a search, upper bounds: trials share what they can and ASHA ends some early."""
+    settings = experiment.settings
+    looked = _LookUp(store)
+    points = warm_starts(experiment)[: settings.search.trials]
+    if not experiment.domains:
+        points = [{}] * settings.search.trials
+    for point in points:
+        trial = experiment.at(fill(experiment.document, experiment.domains, point))
+        _walk(Pipeline(trial, world, looked), dense=False)
+    if settings.controls.dense:
+        _walk(Pipeline(reference(experiment), world, looked), dense=True)
+    work = _work(settings, train_rows)
+    asked = _asked(settings)
+    return [
+        PlannedStage(name, asked[name], min(looked.cached[name], asked[name]), work[name], _mean_seconds(store, name))
+        for name in asked
+    ]
+
+
+def _walk(pipeline: Pipeline, dense: bool) -> None:
+    try:
+        if dense:
+            pipeline.dense_control(lambda record: None)
+        else:
+            pipeline.find_ticket(lambda record: None)
+    except _NotCached:
+        return
+
+
+def _asked(settings: Settings) -> dict[str, int]:
+    trials = settings.search.trials
+    controls = int(settings.controls.dense)
+    randoms = settings.controls.random_seeds if settings.controls.random else 0
+    models = trials + controls + randoms
+    searched = trials if isinstance(settings.method, EarlyRobust) else 0
+    drawn = 0 if isinstance(settings.method, FineTune) else trials
+    counts = {
+        "search": searched,
+        "draw": drawn + randoms,
+        "retrain": models,
+        "evaluate": models,
+        "attack": models * len(settings.evaluation.attacks),
+    }
+    return {name: count for name, count in counts.items() if count}
+
+
+def _work(settings: Settings, train_rows: int) -> dict[str, str]:
+    retraining = settings.retraining
+    steps = retraining.epochs * math.ceil(train_rows / retraining.batch_size) * _passes(retraining.adversary)
+    work = {
+        "draw": "ranking",
+        "retrain": f"{steps} passes of {retraining.batch_size} rows",
+        "evaluate": f"{settings.task.rows.select} rows",
+        "attack": f"{settings.evaluation.rows} rows attacked",
+    }
+    if isinstance(settings.method, EarlyRobust):
+        method = settings.method
+        most = math.ceil(method.epochs * math.ceil(train_rows / method.batch_size)) * _passes(method.adversary)
+        work["search"] = f"at most {most} passes of {method.batch_size} rows"
+    return work
+
+
+def _passes(adversary: Adversary) -> int:
+    return {"none": 1, "freelb": adversary.steps, "pgd": adversary.steps + 1}[adversary.kind]
+
+
+def _mean_seconds(store: Store, name: str) -> float | None:
+    seconds = store.seconds(name)
+    return mean(seconds) if seconds else None

@@ -1,0 +1,115 @@
+"""The results folder: one experiment's configuration, databases, summary, attacked texts and best ticket."""
+
+import json
+import os
+from dataclasses import dataclass
+from datetime import datetime
+from io import StringIO
+from pathlib import Path
+
+from ruamel.yaml import YAML
+
+from tune_tickets.config import Experiment
+from tune_tickets.errors import ConfigError
+from tune_tickets.records import TrialRecord
+
+DEFAULT_ROOT = Path("results")
+
+
+@dataclass(frozen=True)
+class Results:
+    """The paths inside a results folder."""
+
+    folder: Path
+    store_url: str
+
+    @property
+    def config(self) -> Path:
+        """The resolved configuration."""
+        return self.folder / "config.yaml"
+
+    @property
+    def optuna(self) -> Path:
+        """Optuna's database."""
+        return self.folder / "optuna.db"
+
+    @property
+    def mlflow(self) -> Path:
+        """MLflow's database."""
+        return self.folder / "mlflow.db"
+
+    @property
+    def ticket(self) -> Path:
+        """The best ticket."""
+        return self.folder / "best_ticket.safetensors"
+
+    @property
+    def attacked(self) -> Path:
+        """Folder of the attacked texts, one parquet file per trial and threat model."""
+        return self.folder / "attacked"
+
+    @property
+    def trials(self) -> Path:
+        """Finished trials, one JSON record a line, written as they finish."""
+        return self.folder / "trials.jsonl"
+
+    def open(self, experiment: Experiment, resume: bool) -> None:
+        """Make the folder, or check that the experiment in it is the one to go on with."""
+        text = to_yaml(experiment)
+        if self.config.exists():
+            if not resume:
+                raise ConfigError(
+                    f"{self.folder} holds an experiment already. Go on with it by --resume, "
+                    "or choose another folder with --output"
+                )
+            if self.config.read_text(encoding="utf-8") != text:
+                raise ConfigError(
+                    f"{self.config} differs from {experiment.source.file} with these overrides: "
+                    "only the same experiment can be resumed. Choose another folder with --output "
+                    "(finished stages are reused if it shares the store)"
+                )
+        elif resume:
+            raise ConfigError(f"{self.folder} holds no experiment to resume; leave out --resume to start one")
+        self.attacked.mkdir(parents=True, exist_ok=True)
+        self.config.write_text(text, encoding="utf-8")
+
+    def add_trial(self, trial: TrialRecord) -> None:
+        """Keep a finished trial; the line is on disk when this returns."""
+        with self.trials.open("a", encoding="utf-8") as stream:
+            stream.write(trial.model_dump_json() + "\n")
+            stream.flush()
+            os.fsync(stream.fileno())
+
+    def read_trials(self) -> list[TrialRecord]:
+        """Trials of earlier sessions; a line cut off by a crash is dropped."""
+        if not self.trials.exists():
+            return []
+        found: dict[str, TrialRecord] = {}
+        for line in self.trials.read_text(encoding="utf-8").splitlines():
+            try:
+                record = TrialRecord.model_validate(json.loads(line))
+            except ValueError:
+                continue
+            found[record.id] = record
+        return list(found.values())
+
+
+def place_results(experiment: Experiment, output: Path | None) -> Results:
+    """Where an experiment goes. Chosen by us: `results/<name>-<time>`, all sharing `results/store`."""
+    if output is None:
+        stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
+        folder = DEFAULT_ROOT / f"{experiment.settings.name}-{stamp}"
+        store = DEFAULT_ROOT / "store"
+    else:
+        folder, store = output, output / "store"
+    url = experiment.settings.store or str(store.resolve())
+    return Results(folder.resolve(), url)
+
+
+def to_yaml(experiment: Experiment) -> str:
+    """The resolved configuration as YAML that runs again."""
+    stream = StringIO()
+    yaml = YAML()
+    yaml.width = 120
+    yaml.dump(experiment.resolved(), stream)
+    return stream.getvalue()

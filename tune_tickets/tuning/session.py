@@ -1,0 +1,77 @@
+"""Starting or joining Ray, with workers that cannot touch the driver's databases."""
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import ray
+
+from tune_tickets.config.resources import Resources
+from tune_tickets.errors import ResourceError
+from tune_tickets.trial import guard
+
+_QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+    # Reports of single stages carry no objective; ours is told by the searcher alone.
+    "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",
+    # The driver has its own way of ending on Ctrl-C.
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",
+    "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
+}
+FOLDER_VARIABLE = "TUNE_TICKETS_RAY_DIR"
+"""Names a (short) folder for Ray's session files in the place of its default."""
+_OBJECT_STORE_BYTES = 256 * 1024 * 1024
+"""Stages hand over results through the stage store, so Ray's own needs little."""
+
+
+@contextmanager
+def ray_session(resources: Resources, databases: list[Path]) -> Iterator[None]:
+    """A Ray session for one experiment; a local one is shut down at the end, a cluster is only left."""
+    os.environ.update({key: os.environ.get(key, value) for key, value in _QUIET.items()})
+    environment = {
+        "env_vars": {guard.ENVIRONMENT: os.pathsep.join(str(path) for path in databases)},
+        "worker_process_setup_hook": "tune_tickets.trial.guard.install",
+    }
+    try:
+        ray.init(
+            address=resources.address or "local",
+            runtime_env=environment,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            **({} if resources.address else _local_options()),
+        )
+    except ConnectionError as error:
+        raise ResourceError(
+            f"no Ray cluster answers at resources.address={resources.address!r} ({error}). "
+            "Start one with 'ray start --head', or set resources.address to null for a local session"
+        ) from None
+    try:
+        _check_resources(resources)
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _local_options() -> dict[str, Any]:
+    options: dict[str, Any] = {"include_dashboard": False, "object_store_memory": _OBJECT_STORE_BYTES}
+    if folder := os.environ.get(FOLDER_VARIABLE):
+        options["_temp_dir"] = folder
+    return options
+
+
+def _check_resources(resources: Resources) -> None:
+    """One stage must fit on some node; a local session cannot grow, so what is missing there never comes."""
+    if resources.address:
+        return
+    for name, asked in (("CPU", resources.cpus), ("GPU", resources.gpus)):
+        present = float(ray.cluster_resources().get(name, 0.0))  # type: ignore[no-untyped-call]
+        if asked > present:
+            raise ResourceError(
+                f"resources.{name.lower()}s asks for {asked:g} per stage, this machine has {present:g}. "
+                f"Lower it, for example with the override resources.{name.lower()}s={present:g}"
+            )

@@ -1,0 +1,50 @@
+"""Watching the stages under way: a thread that asks the broker and tells the live view."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import ray
+
+from tune_tickets.report.progress import Event, Progress, StageChanged
+
+_SECONDS = 0.5
+
+
+class StageWatch:
+    """Runs from `with` to its end. `label` turns the name of a waiter into what people call it."""
+
+    def __init__(self, broker: Any, label: Callable[[str], int | str | None], emit: Callable[[Event], None]) -> None:  # noqa: ANN401
+        self._broker = broker
+        self._label = label
+        self._emit = emit
+        self._stages: dict[int | str, str] = {}
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="stage-watch", daemon=True)
+
+    def __enter__(self) -> "StageWatch":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._end.set()
+        self._thread.join(timeout=5.0)
+
+    def _watch(self) -> None:
+        while not self._end.wait(_SECONDS):
+            try:
+                self._tell(ray.get(self._broker.snapshot.remote(), timeout=5.0))
+            except Exception:  # the view is a convenience: a broker restarting must not end the search
+                continue
+
+    def _tell(self, running: list[dict[str, Any]]) -> None:
+        for stage in running:
+            for waiter in stage["waiters"]:
+                label = self._label(waiter)
+                if label is None:
+                    continue
+                if self._stages.get(label) != stage["stage"]:
+                    self._stages[label] = stage["stage"]
+                    self._emit(StageChanged(label, stage["stage"], cached=False))
+                if stage["total"]:
+                    self._emit(Progress(label, stage["stage"], stage["done"], stage["total"]))
