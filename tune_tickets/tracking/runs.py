@@ -106,7 +106,7 @@ class RunBook:
     def write_points(self, run: KnownRun, metrics: Mapping[str, float], step: int) -> None:
         """Add points of curves; a metric that has a value at `step` keeps it."""
         points = {key: (value, step) for key, value in finite(metrics).items()}
-        self._write(run, {key: point for key, point in points.items()})
+        self._write(run, {key: point for key, point in points.items() if step not in self._curve(run, key)})
 
     def write_finals(self, run: KnownRun, metrics: Mapping[str, float]) -> None:
         """Make these the latest values: each goes behind the end of its curve, unless the curve ends with it."""

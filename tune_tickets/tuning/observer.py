@@ -19,11 +19,12 @@ from tune_tickets.trial.store import Store
 from tune_tickets.tuning.artifacts import trial_artifacts
 from tune_tickets.tuning.results import Results
 from tune_tickets.tuning.searcher import TicketSearch
+from tune_tickets.tuning.unpickled import Unpickled
 
 _NOT_METRICS = {"stage", "step", "epoch"}
 
 
-class Stopper(tune.Stopper):
+class Stopper(Unpickled, tune.Stopper):
     """Ends the search when asked to: by Ctrl-C, or after too many failures in a row."""
 
     def __init__(self) -> None:
@@ -38,7 +39,7 @@ class Stopper(tune.Stopper):
         return self.reason is not None
 
 
-class Observer(tune.Callback):
+class Observer(Unpickled, tune.Callback):
     """Keeps the records of trials; everything it learns is on disk before the next trial is proposed."""
 
     def __init__(

@@ -39,8 +39,6 @@ _COORDINATOR = {"CPU": 0, "node:__internal_head__": 0.001}
 def run_experiment(
     experiment: Experiment, results: Results, emit: Callable[[Event], None], resume: bool = False
 ) -> Summary:
-    experiment: Experiment, results: Results, emit: Callable[[Event], None], resume: bool = False
-) -> Summary:
     """Search, and leave the results folder complete. Raises before anything is written if the input is wrong."""
     started = time.monotonic()
     world = preflight(experiment, Store(results.store_url))

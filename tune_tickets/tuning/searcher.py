@@ -12,12 +12,13 @@ from tune_tickets.config import Experiment
 from tune_tickets.config.search import Search
 from tune_tickets.objective import names
 from tune_tickets.space import sample, warm_starts
+from tune_tickets.tuning.unpickled import Unpickled
 
 INTERRUPTED = "interrupted"
 """User attribute of Optuna trials that ended because the driver did; resuming proposes their params again."""
 
 
-class TicketSearch(OptunaSearch):
+class TicketSearch(Unpickled, OptunaSearch):
     """Differs from its base where that would lose or bend results.
 
     Reports without the objective are ignored; a trial ends FAIL on error, PRUNED when an objective is missing or NaN,

@@ -19,6 +19,8 @@ _QUIET = {
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     # Reports of single stages carry no objective; ours is told by the searcher alone.
     "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",
+    # A thread that outlives the session must not start another one by asking for it.
+    "RAY_ENABLE_AUTO_CONNECT": "0",
     # The driver has its own way of ending on Ctrl-C.
     "TUNE_DISABLE_SIGINT_HANDLER": "1",
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
