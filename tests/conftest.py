@@ -95,7 +95,7 @@ method:
   drawing:
     heads: {{choice: [1/4, 3/8]}}
     neurons: {{uniform: [0.1, 0.5]}}
-retraining: {{epochs: 3, learning_rate: 3.0e-3, batch_size: 16}}
+retraining: {{epochs: 8, learning_rate: 3.0e-3, batch_size: 16}}
 evaluation: {{attacks: [textbugger/minilm], rows: 8, probe: {{rows: 16}}}}
 search:
   trials: 3

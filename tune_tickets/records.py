@@ -20,6 +20,11 @@ TrialStatus = Literal["complete", "pruned", "failed", "interrupted"]
 SearchStatus = Literal["finished", "interrupted", "stopped"]
 
 
+def headline(metrics: dict[str, float]) -> dict[str, float]:
+    """The metrics that fit on a line: clean accuracy and accuracy under each attack."""
+    return {name: value for name, value in metrics.items() if name == "clean" or name.startswith("aua/")}
+
+
 class StageRecord(Record):
     """One stage a trial asked for."""
 

@@ -102,6 +102,12 @@ def test_counts_are_the_exact_ceiling_for_every_written_fraction():
         assert cut_count(float(f"0.{percent:02d}"), 36864) == math.ceil(Fraction(percent, 100) * 36864)
 
 
+@pytest.mark.parametrize(("ratio", "total", "count"), [(0.07, 100, 7), (0.14, 50, 7), (0.28, 25, 7), (0.55, 100, 55)])
+def test_products_a_rounding_error_above_a_whole_number_are_that_number(ratio, total, count):
+    assert ratio * total > count
+    assert cut_count(ratio, total) == count
+
+
 def test_a_sixth_of_72_heads_is_12():
     assert int((~draw(*random_scores(6, 12, 8, seed=0), heads=1 / 6, neurons=0.0).heads).sum()) == 12
 

@@ -4,12 +4,14 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from tests.tracking.conftest import SETTINGS, make_control, make_outcome, make_summary, make_trial
 from tune_tickets.errors import TicketsError
 
+ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.integration
 
 
@@ -88,7 +90,7 @@ def test_a_new_tracker_after_a_crash_goes_on_with_the_runs_that_are_there(open_a
 
 
 def test_a_driver_killed_in_mid_trial_is_continued(open_again, runs, client, results):
-    done = subprocess.run([sys.executable, "-m", "tests.tracking.killed_driver", str(results)])
+    done = subprocess.run([sys.executable, "-m", "tests.tracking.killed_driver", str(results)], cwd=ROOT)
     assert done.returncode == -signal.SIGKILL
     before = runs()
     assert {name: run.info.status for name, run in before.items()} == {"demo": "RUNNING", "trial 0": "RUNNING"}

@@ -30,11 +30,8 @@ def rows(family: str) -> EncodedRows:
 
 def run(family="bert", seed=5, adversary=FREELB, total=7, device="cpu", dropout=0.2) -> tuple[TrainState, Recipe]:
     """A search as a method sets it up: gates attached, penalty, adversary, dropout."""
-    if device == "meta":
-        # SDPA's mask is prepared by looking at its values, which meta tensors do not have.
-        model = tiny_model(family, "eager", dropout).to("meta")
-    else:
-        model = tiny_model(family, dropout=dropout)
+    # SDPA's mask is prepared by looking at its values, which meta tensors do not have.
+    model = tiny_model(family, "eager" if device == "meta" else "sdpa", dropout).to(device)
     gates, _ = gates_for(model)
     optimizer = build_optimizer(model, 1e-2, 0.01, gates, coefficient_learning_rate=0.05)
     recipe = Recipe(
@@ -141,8 +138,8 @@ def test_one_step_is_the_clipped_gradient_of_loss_and_penalty(clip):
         next(iter(train(state, recipe)))
 
     backward(twin.model, recipe.batches[0], cross_entropy, FREELB, seen[0])
-    twin.gates.heads.grad += 0.01 * twin.gates.heads.sign()
-    twin.gates.neurons.grad += 0.001 * twin.gates.neurons.sign()
+    twin.gates.heads.grad += 0.01 * twin.gates.heads.detach().sign()
+    twin.gates.neurons.grad += 0.001 * twin.gates.neurons.detach().sign()
     gradients = [p.grad.double() for p in (*twin.model.parameters(), *twin.gates.parameters())]
     norm = sum(gradient.square().sum() for gradient in gradients).sqrt()
     rate = 0.5 * (1 / 2) * min(1.0, clip / float(norm))  # the first of one warm-up step has half the rate

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from functools import cache
-from itertools import product
-from os.path import commonprefix
+from itertools import product, takewhile
 from pathlib import Path
 
 from tune_tickets.attacks.threat import antonym_files
@@ -60,14 +59,18 @@ def affixes_oppose(first: str, second: str) -> bool:
 
 
 def _differ_by(first: str, second: str, endings: frozenset[tuple[str, str]]) -> bool:
-    stem = commonprefix((first, second))
-    return len(stem) >= _SHORTEST_STEM and (first[len(stem) :], second[len(stem) :]) in endings
+    stem = _shared(first, second)
+    return stem >= _SHORTEST_STEM and (first[stem:], second[stem:]) in endings
+
+
+def _shared(first: str, second: str) -> int:
+    """How many letters the two begin with in common."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
 
 
 def _both_ways(pairs: Iterable[tuple[str, str]]) -> frozenset[tuple[str, str]]:
     # What two affixes share ("er" of over and under) belongs to the common stem when words are compared.
-    shared = ((len(commonprefix(pair)), pair) for pair in pairs)
-    distinct = [(first[length:], second[length:]) for length, (first, second) in shared]
+    distinct = [(first[_shared(first, second) :], second[_shared(first, second) :]) for first, second in pairs]
     return frozenset(distinct) | frozenset((second, first) for first, second in distinct)
 
 

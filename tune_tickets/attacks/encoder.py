@@ -17,7 +17,7 @@ _REMEMBERED = 2**15  # texts, 1.5 kB each
 def load_encoder(device: torch.device) -> "SentenceEncoder":
     """The encoder of this process on that device; attacks on the same rows share what it has computed."""
     path = bundled_encoder_path()
-    tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
+    tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)  # type: ignore[no-untyped-call]
     model = AutoModel.from_pretrained(path, local_files_only=True).to(device)
     return SentenceEncoder(model, tokenizer)
 
@@ -26,7 +26,7 @@ class SentenceEncoder:
     """Mean-pooled, normalised sentence embeddings with a memory of the texts seen last."""
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
-        self._model = model.eval()
+        self._model = model.train(False)
         self._tokenizer = tokenizer
         self._memory: dict[str, torch.Tensor] = {}
 
@@ -56,7 +56,7 @@ class SentenceEncoder:
 
     @torch.inference_mode()
     def _compute(self, texts: Sequence[str]) -> dict[str, torch.Tensor]:
-        computed = {}
+        computed: dict[str, torch.Tensor] = {}
         for start in range(0, len(texts), _BATCH):
             batch = texts[start : start + _BATCH]
             computed.update(zip(batch, self._forward(batch).cpu(), strict=True))

@@ -42,11 +42,11 @@ class Neighbours:
 
 @cache
 def is_substitute(word: str, candidate: str) -> bool:
-    """Whether the candidate fits the slot, is another word, and neither negates nor turns round what was said."""
+    """Whether the candidate is another form of the word, or another word that fits its slot without opposing it."""
     return (
-        not is_protected(candidate)
-        and bool(inflections(word) & inflections(candidate))
-        and not (lemmas(word) & lemmas(candidate))
+        candidate != word
+        and not is_protected(candidate)
+        and bool(inflections(word) & inflections(candidate) or lemmas(word) & lemmas(candidate))
         and polarity(word) == polarity(candidate)
         and not opposed(word, candidate)
     )

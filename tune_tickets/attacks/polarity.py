@@ -1,9 +1,10 @@
-"""The polarity of a word by the lexicon of vaderSentiment, read from its file."""
+"""The polarity of a word: the lexicon of vaderSentiment, read from its file, and our list of words it lacks."""
 
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from tune_tickets.attacks.threat import JUDGEMENTS_FILE
 from tune_tickets.attacks.word_forms import forms
 from tune_tickets.errors import ResourceError
 
@@ -23,4 +24,10 @@ def _lexicon() -> dict[str, float]:
         raise ResourceError("the polarity lexicon is not installed; run `pip install vaderSentiment`")
     lines = (Path(spec.origin).parent / "vader_lexicon.txt").read_text(encoding="utf-8").splitlines()
     fields = (line.split("\t") for line in lines)
-    return {entry[0]: float(entry[1]) for entry in fields if len(entry) > 1}
+    return _judgements() | {entry[0]: float(entry[1]) for entry in fields if len(entry) > 1}
+
+
+def _judgements() -> dict[str, float]:
+    valences = {"+": 1.0, "-": -1.0}
+    lines = JUDGEMENTS_FILE.read_text(encoding="utf-8").splitlines()
+    return {word: valences[line[0]] for line in lines if line[0] in valences for word in line[1:].split()}

@@ -1,13 +1,8 @@
-"""Words that attacks neither touch nor put in: stop words, and words that negate."""
+"""Words that attacks neither touch nor put in: stop words, words that negate, and what is no word at all."""
 
 from functools import cache, lru_cache
 
-NEGATIONS = frozenset(
-    "no not never none nobody nothing nowhere neither nor cannot cant dont doesnt didnt isnt arent wasnt werent wont "
-    "wouldnt couldnt shouldnt havent hasnt hadnt aint without hardly barely scarcely rarely seldom nope nah non "
-    "lack lacks lacked lacking absent absence minus few little less least fewer unlike except despite instead "
-    "yes always ever only almost nearly".split()
-)
+from tune_tickets.attacks.threat import NEGATIONS_FILE
 
 MAX_WORD_LENGTH = 40
 """Longer strings (addresses, codes, one endless word) are left alone."""
@@ -18,8 +13,15 @@ def is_protected(word: str) -> bool:
     """Whether the word must stay as it is; case does not matter."""
     lowered = word.lower().replace("’", "'")
     return (
-        lowered in NEGATIONS or lowered.endswith("n't") or lowered in stop_words() or len(lowered) > MAX_WORD_LENGTH
+        lowered in negations() or lowered.endswith("n't") or lowered in stop_words() or len(lowered) > MAX_WORD_LENGTH
     )
+
+
+@cache
+def negations() -> frozenset[str]:
+    """The words that turn a sentence round: not, never, hardly, without."""
+    lines = NEGATIONS_FILE.read_text(encoding="utf-8").splitlines()
+    return frozenset(word for line in lines if not line.startswith("#") for word in line.split())
 
 
 @cache

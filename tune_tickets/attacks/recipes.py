@@ -9,15 +9,18 @@ import torch
 from tune_tickets.attacks.encoder import load_encoder
 from tune_tickets.attacks.neighbours import Neighbours
 from tune_tickets.attacks.parts import LookalikeSwap, NeighbourSwap, OnlyColumn, ProtectedWords, SentenceSimilarity
+from tune_tickets.attacks.resources import import_textattack
 from tune_tickets.attacks.threat import ThreatModel
 from tune_tickets.attacks.victim import Victim
 
-from textattack import Attack  # isort: skip - parts has imported it safely
-from textattack.constraints.pre_transformation import RepeatModification  # isort: skip
-from textattack.goal_functions import UntargetedClassification  # isort: skip
-from textattack.models.wrappers import ModelWrapper  # isort: skip
-from textattack.search_methods import GreedyWordSwapWIR  # isort: skip
-from textattack.transformations import (  # isort: skip
+import_textattack()
+
+from textattack import Attack  # noqa: E402
+from textattack.constraints.pre_transformation import RepeatModification  # noqa: E402
+from textattack.goal_functions import UntargetedClassification  # noqa: E402
+from textattack.models.wrappers import ModelWrapper  # noqa: E402
+from textattack.search_methods import GreedyWordSwapWIR  # noqa: E402
+from textattack.transformations import (  # noqa: E402
     CompositeTransformation,
     WordSwapNeighboringCharacterSwap,
     WordSwapRandomCharacterDeletion,

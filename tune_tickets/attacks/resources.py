@@ -4,6 +4,7 @@ import importlib
 import logging
 import logging.config
 import os
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -44,6 +45,8 @@ def cache_folder() -> Path:
 def import_textattack() -> ModuleType:
     """TextAttack, imported on first use; environment, logging and NLTK are afterwards as they were before."""
     with _lock:
+        if "textattack" in sys.modules:
+            return sys.modules["textattack"]
         folder = _prepared_folder()
         for module in _READ_FIRST:
             importlib.import_module(module)

@@ -12,7 +12,7 @@ import torch
 
 from tune_tickets.attacks.encoder import load_encoder
 from tune_tickets.attacks.rows import AttackRecord, AttackRow, Status
-from tune_tickets.attacks.threat import ThreatModel, get_threat
+from tune_tickets.attacks.threat import ThreatModel, local_resources
 from tune_tickets.attacks.victim import Victim
 from tune_tickets.attacks.visible import clean, split_visible
 from tune_tickets.errors import ConfigError, DataError, ResourceError, TicketsError
@@ -70,7 +70,7 @@ def _check(
                 f"row {row.index} has {len(row.texts)} texts and label {row.label}; expected are "
                 f"{len(columns)} texts and a label from 0 to {len(labels) - 1}"
             )
-    here = get_threat(threat.name).resources
+    here = local_resources()
     if here != threat.resources:
         changed = sorted(name for name in here if here[name] != threat.resources.get(name))
         raise ResourceError(

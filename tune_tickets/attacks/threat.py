@@ -13,6 +13,10 @@ from tune_tickets.errors import ConfigError, ResourceError
 from tune_tickets.models.bundled import WEIGHTS_SHA256
 
 ANTONYMS_VARIABLE = "TUNE_TICKETS_ANTONYMS"
+_PACKAGE = Path(str(files("tune_tickets.attacks")))
+ANTONYMS_FILE = _PACKAGE / "antonyms.txt"
+JUDGEMENTS_FILE = _PACKAGE / "judgements.txt"
+NEGATIONS_FILE = _PACKAGE / "negations.txt"
 
 RULES_VERSION = 1
 """Part of every fingerprint; raised when the code of the attacks changes what the same parameters do."""
@@ -47,8 +51,8 @@ class ThreatModel:
 
 
 _THREATS: dict[str, tuple[Recipe, int, float, float, int]] = {
-    "textfooler/minilm": ("textfooler", 8, 0.40, 0.80, 15),
-    "textbugger/minilm": ("textbugger", 5, 0.40, 0.80, 15),
+    "textfooler/minilm": ("textfooler", 8, 0.37, 0.80, 15),
+    "textbugger/minilm": ("textbugger", 5, 0.37, 0.80, 15),
 }
 
 KNOWN_THREATS: tuple[str, ...] = tuple(_THREATS)
@@ -59,29 +63,30 @@ def get_threat(name: str, query_budget: int | None = None) -> ThreatModel:
     if name not in _THREATS:
         raise ConfigError(f"unknown attack {name!r}: known are {', '.join(KNOWN_THREATS)}")
     recipe, max_candidates, min_word_cosine, min_similarity, window = _THREATS[name]
-    threat = ThreatModel(name, recipe, max_candidates, min_word_cosine, min_similarity, window, _resources())
+    threat = ThreatModel(name, recipe, max_candidates, min_word_cosine, min_similarity, window, local_resources())
     return replace(threat, query_budget=query_budget)
 
 
 def antonym_files() -> tuple[Path, ...]:
     """The antonym list of the package, and the one that TUNE_TICKETS_ANTONYMS names."""
-    shipped = Path(str(files("tune_tickets.attacks") / "antonyms.txt"))
     extra = os.environ.get(ANTONYMS_VARIABLE)
     if not extra:
-        return (shipped,)
+        return (ANTONYMS_FILE,)
     if not Path(extra).is_file():
         raise ResourceError(f"{ANTONYMS_VARIABLE} names {extra!r}, which is not a file: correct or unset it")
-    return (shipped, Path(extra))
+    return (ANTONYMS_FILE, Path(extra))
 
 
-def _resources() -> dict[str, str]:
+def local_resources() -> dict[str, str]:
+    """What each resource is in this process."""
     encoder = f"all-MiniLM-L6-v2 sha256:{WEIGHTS_SHA256[:12]}"
     return {
         "toolkit": f"textattack {version('textattack')}",
         "word neighbours": f"input embeddings of {encoder}",
         "sentence encoder": encoder,
         "stop words": f"scikit-learn {version('scikit-learn')} ENGLISH_STOP_WORDS",
-        "polarity": f"vaderSentiment {version('vaderSentiment')}",
+        "negations": f"sha256:{_digest(NEGATIONS_FILE)}",
+        "polarity": f"vaderSentiment {version('vaderSentiment')} + sha256:{_digest(JUDGEMENTS_FILE)}",
         "part of speech": f"lemminflect {version('lemminflect')}",
         "antonyms": " + ".join(f"sha256:{_digest(path)}" for path in antonym_files()),
     }

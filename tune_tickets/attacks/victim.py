@@ -25,7 +25,7 @@ class Victim:
     def __call__(self, texts: Sequence[Text]) -> torch.Tensor:
         """Probabilities, one row per text, in float64 on the CPU: TextAttack checks that each row sums to 1."""
         if self.model.training:
-            self.model.eval()
+            self.model.train(False)
         by_length = sorted(range(len(texts)), key=lambda index: len("".join(texts[index])))
         rows: dict[int, torch.Tensor] = {}
         for start in range(0, len(texts), self.batch_size):

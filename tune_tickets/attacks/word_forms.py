@@ -51,7 +51,7 @@ def forms(word: str) -> tuple[str, ...]:
 
 
 def _stems(word: str) -> list[str]:
-    stems = []
+    stems: list[str] = []
     for ending, replacements in _DERIVATIONS:
         if word.endswith(ending):
             stem = word.removesuffix(ending)

@@ -107,7 +107,7 @@ class PlainView:
 
     def _texts(self, event: Event, line: Line) -> Iterator[str]:
         if isinstance(event, TrialStarted):
-            params = ", ".join(f"{key}={value}" for key, value in event.params.items())
+            params = ", ".join(f"{key}={_short(value)}" for key, value in event.params.items())
             yield f"{line.name} started: {params}" if params else f"{line.name} started"
         elif isinstance(event, StageChanged):
             yield f"{line.name}: {event.stage} {'was in the store' if event.cached else 'begins'}"
@@ -124,6 +124,10 @@ class PlainView:
         self._printed = self._clock()
         stamp = clock_text(self._printed - self._board.began)
         self._console.print(f"[{stamp}] {text}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _short(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 class TerminalView:

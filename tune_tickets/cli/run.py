@@ -26,9 +26,10 @@ def run(path: Path, overrides: list[str], output: Path | None, resume: bool, sto
     from tune_tickets.tuning.run import run_experiment
 
     with make_view(experiment.settings.search.trials, console) as view:
-        summary = run_experiment(experiment, results, view.handle, resume)
+        finished = run_experiment(experiment, results, view.handle, resume)
+    summary = finished.summary
     print_table(summary, console)
-    lines = []
+    lines = list(finished.problems)
     if summary.selected.ticket is not None:
         ticket = str(results.folder / summary.selected.ticket)
         lines.append(f"Best ticket: {ticket}  (tune_tickets.load_ticket turns it back into a model)")

@@ -31,7 +31,8 @@ def sample(experiment: Experiment, trial: Suggester) -> dict[str, Scalar]:
 def _draw(name: str, domain: Domain, trial: Suggester) -> Scalar:
     match domain:
         case Uniform(uniform=(low, high), step=step):
-            return trial.suggest_float(name, low, high, step=step)
+            # Without the rounding a grid has points such as 0.30000000000000004, which share no stage with 0.3.
+            return float(f"{trial.suggest_float(name, low, high, step=step):.12g}")
         case LogUniform(log_uniform=(low, high)):
             return trial.suggest_float(name, low, high, log=True)
         case Int(int=(first, last), step=stride):

@@ -8,12 +8,10 @@ import torch
 from torch import Tensor
 
 from tune_tickets.config.adversary import Adversary
-from tune_tickets.models.anatomy import word_embeddings
 from tune_tickets.models.seeding import derived_seed
 from tune_tickets.training.adversary import backward
 from tune_tickets.training.batches import Batches
 from tune_tickets.training.losses import Loss
-from tune_tickets.training.row_gradients import RowGradients
 from tune_tickets.training.schedule import linear_factor, set_learning_rates
 from tune_tickets.training.state import TrainState
 
@@ -39,23 +37,21 @@ def train(state: TrainState, recipe: Recipe) -> Iterator[tuple[int, Tensor]]:
     A step depends on the weights, the optimizer and (seed, step) alone: interrupted at any step and resumed, a run ends
     with the same bits, whatever random numbers are drawn between steps.
     """
-    row_gradients = RowGradients(word_embeddings(state.model))
     while state.step < recipe.total_steps:
-        loss = _train_step(state, recipe, row_gradients)
+        loss = _train_step(state, recipe)
         state.step += 1
         yield state.step, loss
 
 
-def _train_step(state: TrainState, recipe: Recipe, row_gradients: RowGradients) -> Tensor:
+def _train_step(state: TrainState, recipe: Recipe) -> Tensor:
     batch = recipe.batches[state.step]
     state.model.train(True)
     set_learning_rates(state.optimizer, linear_factor(state.step, recipe.total_steps, recipe.warmup))
     noise = torch.Generator().manual_seed(derived_seed(recipe.seed, "noise", state.step))
-    with _seeded(derived_seed(recipe.seed, "dropout", state.step), batch["input_ids"].device), row_gradients:
+    with _seeded(derived_seed(recipe.seed, "dropout", state.step), batch["input_ids"].device):
         loss = backward(state.model, batch, recipe.loss, recipe.adversary, noise)
     if recipe.penalty is not None:
         torch.autograd.backward(recipe.penalty())
-    row_gradients.densify()
     parameters = [parameter for group in state.optimizer.param_groups for parameter in group["params"]]
     torch.nn.utils.clip_grad_norm_(parameters, recipe.clip)
     state.optimizer.step()

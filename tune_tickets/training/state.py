@@ -36,7 +36,7 @@ class TrainState:
         return stream.getvalue()
 
     def restore(self, checkpoint: bytes) -> None:
-        """Go back to a checkpoint of the same model, gates and optimizer."""
+        """Go back to a checkpoint of the same model, gates and optimizer; after an error, build these anew."""
         device = next(self.model.parameters()).device
         try:
             # weights_only: a checkpoint can hold numbers, never code.

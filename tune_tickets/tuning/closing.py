@@ -20,6 +20,7 @@ from tune_tickets.records import (
     TrialRecord,
 )
 from tune_tickets.report.compare import comparisons
+from tune_tickets.report.rows import control_name
 from tune_tickets.report.summary import write_summary
 from tune_tickets.tickets.ticket import Ticket, save_ticket
 from tune_tickets.trial.store import Store
@@ -75,7 +76,7 @@ def _select(
     if not best:
         return Selection(trial=None, ticket=None, reason=_why_none(trials))
     winner = best[0]
-    others: dict[str, Outcome] = {f"{control.kind}-{control.seed}": control.outcome for control in controls}
+    others: dict[str, Outcome] = {control_name(control): control.outcome for control in controls}
     if len(best) > 1 and best[1].outcome is not None:
         others[f"the next best, {best[1].id}"] = best[1].outcome
     assert winner.outcome is not None

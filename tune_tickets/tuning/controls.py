@@ -1,9 +1,11 @@
 """Controls: the models every ticket is compared with, measured by the same stages."""
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
-from tune_tickets.records import ControlRecord, TrialRecord
+from tune_tickets.records import ControlRecord, TrialRecord, headline
+from tune_tickets.report.progress import Event, TrialFinished, TrialStarted
 from tune_tickets.space import reference
 from tune_tickets.trial.client import BrokerRunner
 from tune_tickets.trial.pipeline import Pipeline
@@ -14,8 +16,9 @@ from tune_tickets.trial.trainable import TrialContext
 class DenseControl:
     """The dense control under way beside the trials, which wait for the same stages when they are judged."""
 
-    def __init__(self, context: TrialContext, broker: Any) -> None:  # noqa: ANN401 - an actor handle
+    def __init__(self, context: TrialContext, broker: Any, emit: Callable[[Event], None]) -> None:  # noqa: ANN401
         self._context = context
+        self._emit = emit
         self._runner = BrokerRunner(broker, context.store_url, "dense")
         self._record: ControlRecord | None = None
         self._error: Exception | None = None
@@ -34,15 +37,23 @@ class DenseControl:
         return self._record
 
     def _measure(self) -> None:
+        self._emit(TrialStarted("dense", {}))
         try:
             pipeline = Pipeline(reference(self._context.experiment), self._context.world, self._runner)
             outcome = pipeline.dense_control(lambda record: None)
             self._record = ControlRecord(kind="dense", seed=0, outcome=outcome, stages=tuple(pipeline.stages))
+            self._emit(TrialFinished("dense", "complete", None, headline(outcome.metrics())))
         except Exception as error:
             self._error = error
+            self._emit(TrialFinished("dense", "failed", None, {}, str(error)))
 
 
-def random_controls(context: TrialContext, broker: Any, winner: TrialRecord) -> list[ControlRecord]:  # noqa: ANN401
+def random_controls(
+    context: TrialContext,
+    broker: Any,  # noqa: ANN401 - an actor handle
+    winner: TrialRecord,
+    emit: Callable[[Event], None],
+) -> list[ControlRecord]:
     """Random tickets with the winner's number of heads and neurons in every layer, trained as the winner was."""
     outcome = winner.outcome
     if outcome is None or outcome.draw_digest is None or outcome.mask is None:
@@ -51,8 +62,11 @@ def random_controls(context: TrialContext, broker: Any, winner: TrialRecord) -> 
     settings = context.experiment.at(winner.params)
     records = []
     for seed in range(settings.controls.random_seeds):
-        runner = BrokerRunner(broker, context.store_url, f"random-{seed}")
+        name = f"random-{seed}"
+        emit(TrialStarted(name, {}))
+        runner = BrokerRunner(broker, context.store_url, name)
         pipeline = Pipeline(settings, context.world, runner)
         measured = pipeline.random_control(like, seed, lambda record: None)
         records.append(ControlRecord(kind="random", seed=seed, outcome=measured, stages=tuple(pipeline.stages)))
+        emit(TrialFinished(name, "complete", None, headline(measured.metrics())))
     return records

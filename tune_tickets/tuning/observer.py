@@ -12,7 +12,7 @@ from ray.tune.experiment import Trial
 
 from tune_tickets.config import Experiment
 from tune_tickets.objective import names
-from tune_tickets.records import Outcome, StageRecord, TrialRecord, TrialStatus
+from tune_tickets.records import Outcome, StageRecord, TrialRecord, TrialStatus, headline
 from tune_tickets.report.progress import EpochReport, Event, TrialFinished, TrialStarted
 from tune_tickets.tracking.protocol import AnyTracker
 from tune_tickets.trial.store import Store
@@ -148,7 +148,8 @@ class Observer(Unpickled, tune.Callback):
             self._results.add_trial(record)
         self._tracker.finish_trial(record, self._artifacts(record))
         note = record.error or "; ".join(outcome.flags if outcome else ())
-        self._emit(TrialFinished(number, status, values, record.metrics, note, feasible=record.feasible is not False))
+        may_win = record.feasible is not False
+        self._emit(TrialFinished(number, status, values, headline(record.metrics), note, feasible=may_win))
 
     def _artifacts(self, record: TrialRecord) -> dict[str, Path]:
         return trial_artifacts(record.id, record.stages, self._experiment.at(record.params), self._store, self._results)

@@ -5,6 +5,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
@@ -16,6 +17,7 @@ from tune_tickets.errors import SearchStopped
 from tune_tickets.objective import ranked
 from tune_tickets.records import ControlRecord, SearchStatus, Summary
 from tune_tickets.report.progress import Event
+from tune_tickets.report.rows import control_name
 from tune_tickets.tracking.protocol import AnyTracker, open_tracker
 from tune_tickets.trial.client import start_broker
 from tune_tickets.trial.store import Store
@@ -36,9 +38,17 @@ _COORDINATOR = {"CPU": 0, "node:__internal_head__": 0.001}
 """A trial only waits, on the head node. A sliver of CPU could keep a stage that wants a whole one waiting for ever."""
 
 
+@dataclass(frozen=True)
+class Finished:
+    """A search that ended in good order, and what MLflow could not keep of it."""
+
+    summary: Summary
+    problems: tuple[str, ...]
+
+
 def run_experiment(
     experiment: Experiment, results: Results, emit: Callable[[Event], None], resume: bool = False
-) -> Summary:
+) -> Finished:
     """Search, and leave the results folder complete. Raises before anything is written if the input is wrong."""
     started = time.monotonic()
     world = preflight(experiment, Store(results.store_url))
@@ -52,12 +62,12 @@ def run_experiment(
     context = TrialContext(experiment, world, results.store_url, broker=f"broker-{experiment.digest[:12]}")
     with ray_session(settings.resources, [results.optuna, results.mlflow]), _ending_on_signals(stopper):
         broker = start_broker(context.broker, results.store_url, settings.resources)
-        dense = DenseControl(context, broker)
+        dense = DenseControl(context, broker, emit)
         with StageWatch(broker, _labels(observer), emit):
             _search(context, searcher, observer, stopper, results)
-            controls = _controls(context, broker, dense, observer, stopper)
+            controls = _controls(context, broker, dense, observer, stopper, emit)
         for control in controls:
-            name = f"{control.kind}-{control.seed}"
+            name = control_name(control)
             files = trial_artifacts(name, control.stages, settings, Store(results.store_url), results)
             tracker.log_control(control, files)
     return _close(experiment, results, observer, controls, tracker, stopper, time.monotonic() - started)
@@ -98,11 +108,12 @@ def _controls(
     dense: DenseControl,
     observer: Observer,
     stopper: Stopper,
+    emit: Callable[[Event], None],
 ) -> list[ControlRecord]:
     found = [control] if (control := dense.result(wait=stopper.reason is None)) is not None else []
     best = ranked(list(observer.trials.values()))
     if stopper.reason is None and context.experiment.settings.controls.random and best:
-        found += random_controls(context, broker, best[0])
+        found += random_controls(context, broker, best[0], emit)
     return found
 
 
@@ -114,7 +125,7 @@ def _close(
     tracker: AnyTracker,
     stopper: Stopper,
     seconds: float,
-) -> Summary:
+) -> Finished:
     trials = sorted(observer.trials.values(), key=lambda trial: trial.number)
     status: SearchStatus = "stopped"
     if stopper.reason in (None, INTERRUPTED):
@@ -127,7 +138,7 @@ def _close(
             f"the search was stopped: {stopper.reason}. The last one said: {last}\n"
             f"What was done is in {results.folder}; mend the cause and go on with --resume"
         )
-    return summary
+    return Finished(summary, tracker.problems)
 
 
 def _labels(observer: Observer) -> Any:  # noqa: ANN401 - a function of the waiter's name
@@ -157,6 +168,3 @@ def _ending_on_signals(stopper: Stopper) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-__all__ = ["run_experiment"]

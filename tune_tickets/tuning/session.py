@@ -16,6 +16,7 @@ from tune_tickets.trial import guard
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_AIR_NEW_OUTPUT": "0",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     # Reports of single stages carry no objective; ours is told by the searcher alone.
     "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",

@@ -1,0 +1,143 @@
+"""The broker on a real Ray session: one task per stage, failures told, unwanted work cancelled, databases closed."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import ray
+
+from tune_tickets.config import load_experiment
+from tune_tickets.config.resources import Resources
+from tune_tickets.trial.client import BrokerRunner, StageFailed, start_broker
+from tune_tickets.trial.pipeline import Pipeline
+from tune_tickets.trial.stage import Stage, StageKey
+from tune_tickets.trial.store import Store
+from tune_tickets.tuning.preflight import preflight
+from tune_tickets.tuning.session import ray_session
+
+pytestmark = pytest.mark.integration
+POINT = {"method.gamma": 0.2, "method.drawing.heads": 0.25, "method.drawing.neurons": 0.3}
+
+
+@pytest.fixture(scope="module")
+def session(ray_folder, tmp_path_factory):
+    databases = [tmp_path_factory.mktemp("databases") / name for name in ("optuna.db", "mlflow.db")]
+    for path in databases:
+        path.write_bytes(b"")
+    os.environ["TUNE_TICKETS_RAY_DIR"] = str(ray_folder)
+    with ray_session(Resources(), databases):
+        yield databases
+    del os.environ["TUNE_TICKETS_RAY_DIR"]
+
+
+@pytest.fixture
+def setting(session, tiny_yaml: Path, tmp_path: Path):
+    """A broker, the URL of its store, and a pipeline whose stages it can compute."""
+    url = str(tmp_path / "store")
+    experiment = load_experiment(tiny_yaml)
+    broker = start_broker(f"broker-{tmp_path.name}", url, Resources())
+    pipeline = Pipeline(experiment.at(POINT), preflight(experiment, Store(url)), BrokerRunner(broker, url, "pipeline"))
+    yield broker, url, pipeline
+    ray.kill(broker)
+
+
+def test_a_stage_wanted_by_many_trials_is_computed_once_and_followed_by_all(setting, tmp_path):
+    broker, url, pipeline = setting
+    stage = pipeline._retrain(None)
+    results, histories = [], [[] for _ in range(4)]
+
+    def want(index: int) -> None:
+        results.append(BrokerRunner(broker, url, f"trial-{index}").run(stage, histories[index].append))
+
+    threads = [threading.Thread(target=want, args=(index,)) for index in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=120)
+    assert len(results) == 4
+    assert sum(result.computed for result in results) == 1
+    assert len(list((tmp_path / "store" / "retrain").glob("*/attempt-*"))) == 1
+    assert all([record["epoch"] for record in history] == list(range(1, 9)) for history in histories)
+
+
+def test_trials_with_different_goals_on_one_trajectory_take_turns(setting):
+    broker, url, pipeline = setting
+    method = pipeline.settings.method
+    goals = [{**method.stop_rule(), "gamma": gamma} for gamma in (0.4, 0.0, 0.2)]
+    results = []
+
+    def want(goal: dict[str, object]) -> None:
+        stage = Stage("search", pipeline._search(method).inputs, {"data": pipeline.world.data}, goal)
+        results.append(BrokerRunner(broker, url, f"trial-{goal['gamma']}").run(stage))
+
+    threads = [threading.Thread(target=want, args=(goal,)) for goal in goals]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=120)
+    assert len({result.key.digest for result in results}) == 1
+    computed = sum(result.record["computed_mini_epochs"] for result in results)
+    assert computed == max(result.record["stop"] for result in results) == 8
+
+
+def test_a_failing_stage_says_why_to_everyone_who_waits(setting):
+    broker, url, _ = setting
+    stage = Stage("draw", {"kind": "shuffled", "ticket_seed": 0}, {"like": StageKey("draw", "0" * 64, "none")})
+    with pytest.raises(StageFailed, match=r"stage 'draw' failed: StoreError: the store .* has no result of stage draw"):
+        BrokerRunner(broker, url, "trial").run(stage)
+
+
+def test_a_stage_that_nobody_waits_for_any_more_is_cancelled(setting):
+    broker, url, pipeline = setting
+    inputs = pipeline._retrain(None).inputs
+    long = Stage(
+        "retrain", {**inputs, "retraining": {**inputs["retraining"], "epochs": 1000}}, {"data": pipeline.world.data}
+    )
+    reply = ray.get(broker.join.remote(long, "impatient", 0))
+    assert reply.launched
+    assert [row["stage"] for row in ray.get(broker.snapshot.remote())] == ["retrain"]
+    ray.get(broker.leave.remote(long.digest, "impatient"))
+    deadline = time.monotonic() + 30
+    while ray.get(broker.snapshot.remote()) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert ray.get(broker.snapshot.remote()) == []
+    assert Store(url).result(long) is None
+
+
+def test_a_worker_cannot_open_the_databases_of_the_driver(session):
+    @ray.remote(num_cpus=0)
+    def attempts(path: str) -> list[str]:
+        import sqlite3
+
+        import optuna
+        from mlflow import MlflowClient
+
+        outcomes = []
+        for attempt in (
+            lambda: sqlite3.connect(path),
+            lambda: sqlite3.connect(f"file:{path}?mode=ro", uri=True),
+            lambda: Path(path).read_bytes(),
+            lambda: optuna.create_study(storage=f"sqlite:///{path}"),
+            lambda: MlflowClient(f"sqlite:///{path}").search_experiments(),
+        ):
+            try:
+                attempt()
+                outcomes.append("opened")
+            except Exception as error:
+                outcomes.append(f"{type(error).__name__} {error}")
+        return outcomes
+
+    for path in session:
+        told = ray.get(attempts.remote(str(path)))
+        assert "opened" not in told, told
+        assert all("belongs to the driver" in text for text in told[:3]), told
+
+
+def test_a_trial_coordinator_imports_neither_torch_nor_textattack():
+    heavy = ("torch", "transformers", "textattack", "mlflow", "optuna", "datasets")
+    code = f"import sys, tune_tickets.trial.trainable; print([name for name in {heavy} if name in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"

@@ -1,0 +1,147 @@
+"""The one command, end to end on the tiny model: results, reuse, failures, Ctrl-C."""
+
+import json
+import signal
+import time
+from pathlib import Path
+
+import optuna
+import pyarrow.parquet
+import pytest
+from optuna.trial import TrialState
+
+from tests.integration.conftest import TAG, left_behind
+from tune_tickets import load_ticket
+from tune_tickets.records import Summary
+
+pytestmark = pytest.mark.integration
+
+
+def summary_of(folder: Path) -> Summary:
+    return Summary.model_validate(json.loads((folder / "summary.json").read_text()))
+
+
+def states_of(folder: Path) -> list[TrialState]:
+    storage = optuna.storages.RDBStorage(f"sqlite:///{folder}/optuna.db")
+    (study,) = optuna.get_all_study_summaries(storage)
+    return [trial.state for trial in optuna.load_study(study_name=study.study_name, storage=storage).trials]
+
+
+def runs_of(folder: Path) -> list:
+    from mlflow import MlflowClient
+
+    client = MlflowClient(f"sqlite:///{folder}/mlflow.db")
+    experiments = [experiment.experiment_id for experiment in client.search_experiments()]
+    return client.search_runs(experiments)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    return {}
+
+
+def test_a_search_leaves_everything_the_readme_promises(cli, tiny_yaml, tmp_path, environment):
+    out = tmp_path / "out"
+    code, printed = cli("run", tiny_yaml, "--output", out, "controls.random=true")
+    assert code == 0, printed
+    summary = summary_of(out)
+    assert summary.status == "finished"
+    assert [trial.status for trial in summary.trials] == ["complete"] * 3
+    assert {control.kind for control in summary.controls} == {"dense", "random"}
+    assert summary.stages["search"].asked == 3
+    assert len({trial.stages[0].digest for trial in summary.trials}) == 1, "one trajectory serves all ratios and gammas"
+    assert summary.stages["search"].computed < 3
+    assert states_of(out) == [TrialState.COMPLETE] * 3
+
+    assert summary.selected.trial is not None
+    assert "Best ticket" in printed
+    assert "cannot be told" in printed or "accuracy under attack than" in printed
+    ticket = load_ticket(out / summary.selected.ticket)
+    assert {label for label, _ in ticket.predict(["a good film", "a bad film"])} == {"neg", "pos"}
+    winner = next(trial for trial in summary.trials if trial.id == summary.selected.trial)
+    assert ticket.metadata.params == winner.params
+
+    for trial in summary.trials:
+        table = pyarrow.parquet.read_table(out / "attacked" / f"{trial.id}-textbugger-minilm.parquet")
+        assert table.num_rows == 8
+    runs = runs_of(out)
+    parents = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
+    assert len(parents) == 1
+    assert len(runs) == 1 + 3 + 2
+    assert all(run.info.status == "FINISHED" for run in runs)
+    assert left_behind(environment[TAG]) == []
+
+    again = tmp_path / "again"
+    code, printed = cli("run", tiny_yaml, "--output", again, "controls.random=true", "--store", out / "store")
+    assert code == 0, printed
+    repeated = summary_of(again)
+    assert all(use.computed == 0 for use in repeated.stages.values())
+    assert [trial.metrics for trial in repeated.trials] == [trial.metrics for trial in summary.trials]
+
+    code, printed = cli("plan", tiny_yaml, "controls.random=true", f"store={out / 'store'}")
+    assert code == 0, printed
+    assert "search" in printed
+
+    for blob in (out / "store" / "draw").rglob("mask.safetensors"):
+        blob.write_bytes(b"damaged")
+    broken = tmp_path / "broken"
+    code, printed = cli(
+        "run", tiny_yaml, "--output", broken, "--store", out / "store", "retraining.epochs=2", "search.trials=6",
+        "search.failures_in_a_row=2", "search.concurrency=1",
+    )  # fmt: skip
+    assert code == 1, printed
+    assert "2 trials in a row failed" in printed
+    assert "does not match its digest" in printed
+    assert "Traceback" not in printed
+    assert summary_of(broken).status == "stopped"
+    assert TrialState.RUNNING not in states_of(broken)
+    failed = [trial for trial in summary_of(broken).trials if trial.status == "failed"]
+    assert failed
+    assert all("mask.safetensors does not match its digest" in trial.error for trial in failed)
+
+
+def test_ctrl_c_ends_in_good_order_and_the_search_can_go_on(start, cli, tiny_yaml, tmp_path, environment):
+    out = tmp_path / "out"
+    more = ("search.trials=5", "search.concurrency=1", "--output", out)
+    process = start("run", tiny_yaml, *more)
+    deadline = time.monotonic() + 240
+    while not (out / "trials.jsonl").exists() and time.monotonic() < deadline:
+        time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    printed, _ = process.communicate(timeout=120)
+    assert process.returncode == 130, printed
+    assert "--resume" in printed
+    assert "Traceback" not in printed
+    before = summary_of(out)
+    assert before.status == "interrupted"
+    assert 1 <= len([trial for trial in before.trials if trial.status == "complete"]) < 5
+    assert TrialState.RUNNING not in states_of(out)
+    assert {run.info.status for run in runs_of(out)} <= {"FINISHED", "KILLED"}
+    assert left_behind(environment[TAG]) == []
+
+    code, printed = cli("run", tiny_yaml, *more)
+    assert code == 2
+    assert "--resume" in printed
+    code, printed = cli("run", tiny_yaml, *more, "--resume")
+    assert code == 0, printed
+    after = summary_of(out)
+    assert after.status == "finished"
+    complete = [trial for trial in after.trials if trial.status == "complete"]
+    assert len(complete) == 5
+    kept = {trial.id: trial.metrics for trial in after.trials}
+    assert all(kept[trial.id] == trial.metrics for trial in before.trials if trial.status == "complete")
+
+
+def test_asha_ends_trials_early_and_optuna_knows_them_as_pruned(cli, tiny_yaml, tmp_path):
+    out = tmp_path / "out"
+    code, printed = cli(
+        "run", tiny_yaml, "--output", out, "search.trials=5", "search.concurrency=1", "objective.kind=pareto",
+        "search.scheduler={kind: asha, grace_epochs: 1, reduction_factor: 2}",
+        "retraining.learning_rate={choice: [3.0e-3, 1.0e-7]}",
+    )  # fmt: skip
+    assert code == 0, printed
+    summary = summary_of(out)
+    pruned = [trial for trial in summary.trials if trial.status == "pruned"]
+    assert pruned, [trial.params for trial in summary.trials]
+    assert set(states_of(out)) == {TrialState.COMPLETE, TrialState.PRUNED}
+    assert all(trial.values is None and trial.outcome is None for trial in pruned)

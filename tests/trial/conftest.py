@@ -1,0 +1,41 @@
+"""The world of a trial on the tiny backbone, and stages computed in this process."""
+
+from pathlib import Path
+
+import pytest
+
+from tune_tickets.config import Experiment, load_experiment
+from tune_tickets.trial.pipeline import Pipeline, World
+from tune_tickets.trial.runner import LocalRunner
+from tune_tickets.trial.store import Store
+from tune_tickets.tuning.preflight import preflight
+
+POINT = {"method.gamma": 0.2, "method.drawing.heads": 0.25, "method.drawing.neurons": 0.3}
+
+
+@pytest.fixture
+def experiment(tiny_yaml: Path) -> Experiment:
+    return load_experiment(tiny_yaml)
+
+
+@pytest.fixture
+def store_url(tmp_path: Path) -> str:
+    return str(tmp_path / "store")
+
+
+@pytest.fixture
+def world(experiment: Experiment, store_url: str) -> World:
+    return preflight(experiment, Store(store_url))
+
+
+@pytest.fixture
+def make_pipeline(experiment: Experiment, world: World, store_url: str):
+    def pipeline(**changes: object) -> Pipeline:
+        settings = experiment.at(POINT | {name.replace("__", "."): value for name, value in changes.items()})
+        return Pipeline(settings, world, LocalRunner(store_url, settings.resources))
+
+    return pipeline
+
+
+def ignore(record: dict[str, object]) -> None:
+    """For pipelines whose records are not looked at."""
