@@ -87,3 +87,10 @@ def test_controls_train_with_the_first_warm_start(make):
     experiment = make("search.warm_starts=[{retraining.learning_rate: 2e-4}]")
     assert reference(experiment).retraining.learning_rate == 2e-4
     assert reference(make()).retraining.learning_rate == 1e-5
+
+
+def test_an_override_that_fixes_a_domain_takes_it_out_of_warm_starts(tmp_path):
+    path = tmp_path / "space.yaml"
+    point = "search:\n  warm_starts:\n    - {method.gamma: 0.1, method.drawing.heads: 1/6}\n"
+    path.write_text(YAML + point, encoding="utf-8")
+    assert warm_starts(load_experiment(path, ["method.gamma=0.3"])) == [{"method.drawing.heads": 1 / 6}]

@@ -1,6 +1,7 @@
 """Warm-start points: settings tried before the sampler's own, checked so that none is silently dropped or bent."""
 
 from tune_tickets.config import Experiment
+from tune_tickets.config.document import split
 from tune_tickets.config.domain import Scalar
 from tune_tickets.config.searchable import active
 from tune_tickets.config.section import parse_fraction
@@ -12,7 +13,9 @@ def warm_starts(experiment: Experiment) -> list[dict[str, Scalar]]:
     points = []
     for index, raw in enumerate(experiment.settings.search.warm_starts):
         place: KeyPath = ("search", "warm_starts", index)
-        point = {name: parse_fraction(value) for name, value in raw.items()}
+        # A domain that an override has fixed is no longer searched; the rest of the point still stands.
+        fixed = [name for name in raw if name not in experiment.domains and split(name) in experiment.source.overrides]
+        point = {name: parse_fraction(value) for name, value in raw.items() if name not in fixed}
         _check_names(point, place, experiment)
         for name, value in point.items():
             domain = experiment.domains[name]

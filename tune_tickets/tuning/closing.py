@@ -113,7 +113,8 @@ def _save_ticket(experiment: Experiment, winner: TrialRecord, results: Results) 
 
 
 def _threats(experiment: Experiment) -> tuple[ThreatRecord, ...]:
-    threats = [get_threat(name) for name in experiment.settings.evaluation.attacks]
+    evaluation = experiment.settings.evaluation
+    threats = [get_threat(name, evaluation.query_budget) for name in evaluation.attacks]
     return tuple(
         ThreatRecord(name=threat.name, fingerprint=threat.fingerprint, resources=dict(threat.resources))
         for threat in threats

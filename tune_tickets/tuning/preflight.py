@@ -34,7 +34,9 @@ def world_of(experiment: Experiment, data: TaskData, anatomy: Anatomy) -> World:
         data=StageKey(stage.name, stage.digest, content=stage.digest),
         model_fingerprint=backbone_fingerprint(settings.model),
         anatomy=asdict(anatomy),
-        threats={name: get_threat(name).fingerprint for name in settings.evaluation.attacks},
+        threats={
+            name: get_threat(name, settings.evaluation.query_budget).fingerprint for name in settings.evaluation.attacks
+        },
     )
 
 

@@ -53,16 +53,15 @@ class Results:
         """Finished trials, one JSON record a line, written as they finish."""
         return self.folder / "trials.jsonl"
 
-    def open(self, experiment: Experiment, resume: bool) -> None:
-        """Make the folder, or check that the experiment in it is the one to go on with."""
-        text = to_yaml(experiment)
+    def check(self, experiment: Experiment, resume: bool) -> None:
+        """Refuse to mix experiments: a folder is new, or holds the one to go on with."""
         if self.config.exists():
             if not resume:
                 raise ConfigError(
                     f"{self.folder} holds an experiment already. Go on with it by --resume, "
                     "or choose another folder with --output"
                 )
-            if self.config.read_text(encoding="utf-8") != text:
+            if self.config.read_text(encoding="utf-8") != to_yaml(experiment):
                 raise ConfigError(
                     f"{self.config} differs from {experiment.source.file} with these overrides: "
                     "only the same experiment can be resumed. Choose another folder with --output "
@@ -70,8 +69,11 @@ class Results:
                 )
         elif resume:
             raise ConfigError(f"{self.folder} holds no experiment to resume; leave out --resume to start one")
+
+    def open(self, experiment: Experiment) -> None:
+        """Make the folder."""
         self.attacked.mkdir(parents=True, exist_ok=True)
-        self.config.write_text(text, encoding="utf-8")
+        self.config.write_text(to_yaml(experiment), encoding="utf-8")
 
     def add_trial(self, trial: TrialRecord) -> None:
         """Keep a finished trial; the line is on disk when this returns."""

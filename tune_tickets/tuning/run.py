@@ -51,8 +51,9 @@ def run_experiment(
 ) -> Finished:
     """Search, and leave the results folder complete. Raises before anything is written if the input is wrong."""
     started = time.monotonic()
+    results.check(experiment, resume)
     world = preflight(experiment, Store(results.store_url))
-    results.open(experiment, resume)
+    results.open(experiment)
     settings = experiment.settings
     tracker = open_tracker(settings.tracking, results.folder, settings.name, experiment.resolved(), experiment.digest)
     optuna.logging.set_verbosity(optuna.logging.WARNING)

@@ -19,7 +19,7 @@ ATTACKED_FILE = "attacked.parquet"
 def run(context: StageContext) -> StageOutput:
     """Attack every row of the sample; keep every text."""
     inputs = context.inputs
-    threat = get_threat(inputs["threat"])
+    threat = get_threat(inputs["threat"], inputs["query_budget"])
     if threat.fingerprint != inputs["fingerprint"]:
         raise StoreError(
             f"the threat model {threat.name} is {threat.fingerprint} on this node but {inputs['fingerprint']} on the "
@@ -36,7 +36,6 @@ def run(context: StageContext) -> StageOutput:
         attacked=rows.attacked,
         labels=rows.labels,
         seed=inputs["seed"],
-        query_budget=inputs["query_budget"],
         progress=context.progress,
     )
     context.attempt.put(ATTACKED_FILE, _parquet(records))

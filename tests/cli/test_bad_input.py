@@ -1,0 +1,106 @@
+"""Bad input ends with one paragraph that names the place, exit code 2, no traceback, and nothing written."""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from tune_tickets.cli.app import main
+
+
+@pytest.fixture
+def refuse(tiny_yaml: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """Run the verb `run` with overrides that must be refused; returns what was said."""
+
+    def call(*overrides: str, file: Path | None = None) -> str:
+        out = tmp_path / "out"
+        with pytest.raises(SystemExit) as ended:
+            main(["run", str(file or tiny_yaml), *overrides, "--output", str(out)])
+        said = capsys.readouterr().err
+        assert ended.value.code == 2
+        assert "Traceback" not in said
+        assert not out.exists()
+        return said
+
+    return call
+
+
+def write_csv(path: Path, rows: list[tuple[str, str]]) -> Path:
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        csv.writer(stream).writerows([("text", "label"), *rows])
+    return path
+
+
+def rows_of(path: Path) -> list[tuple[str, str]]:
+    with path.open(encoding="utf-8", newline="") as stream:
+        return [(row["text"], row["label"]) for row in csv.DictReader(stream)]
+
+
+def test_unknown_key_wrong_type_and_range_name_file_and_line(refuse, tiny_yaml, tmp_path):
+    for line, text in (
+        ("  gama: 0.1", "method.gama: unknown key; did you mean 'gamma'?"),
+        ("  epochs: many", "method.epochs: input should be a valid number"),
+        ("  warmup: 1.5", "method.warmup: input should be less than 1"),
+        ("  epochs: {choice: []}", "method.epochs: empty domain"),
+    ):
+        bad = tmp_path / "bad.yaml"
+        bad.write_text(tiny_yaml.read_text().replace("  patience: 2", f"  patience: 2\n{line}"), encoding="utf-8")
+        number = 1 + bad.read_text().splitlines().index(line)
+        assert f"Error: {bad}:{number}: {text}" in refuse(file=bad)
+
+
+def test_a_warm_start_outside_its_domain(refuse):
+    said = refuse("search.warm_starts=[{method.gamma: 0.9}]")
+    assert "search.warm_starts.0.method.gamma: 0.9 lies outside the search domain" in said
+
+
+def test_missing_files(refuse, tmp_path):
+    assert "no such file" in refuse(file=tmp_path / "absent.yaml")
+    assert "absent.csv" in refuse(f"task.source={tmp_path}/absent.csv")
+    assert "model.source" in refuse(f"model.source={tmp_path}/absent-model")
+
+
+def test_labels_that_do_not_fit(refuse, tiny_data, tmp_path):
+    assert "'pos'" in refuse("task.labels=[neg, good]")
+    one_class = write_csv(tmp_path / "one.csv", [(text, "pos") for text, _ in rows_of(tiny_data)])
+    assert "one.csv" in refuse(f"task.source={one_class}")
+
+
+def test_empty_text(refuse, tiny_data, tmp_path):
+    rows = rows_of(tiny_data)
+    rows[4] = ("  ", "neg")
+    said = refuse(f"task.source={write_csv(tmp_path / 'empty.csv', rows)}")
+    assert "empty.csv" in said
+    assert "6" in said, "the line in the file, header included"
+
+
+def test_more_heads_than_there_are(refuse):
+    said = refuse("method.drawing.heads=0.9")
+    assert "method.drawing.heads: 0.9 would remove 8 of the 8 heads of the model" in said
+    assert "lower it to 0.75 or less" in said
+    said = refuse("method.drawing.heads={choice: [1/4, 0.9]}", "search.warm_starts=[]")
+    assert "would remove 8 of the 8 heads" in said
+
+
+def test_more_rows_than_there_are(refuse):
+    assert "task.rows asks for" in refuse("task.rows.train=5000")
+
+
+def test_unknown_threat_model(refuse):
+    assert "textfooler/minilm" in refuse("evaluation.attacks=[textfoler]")
+
+
+def test_texts_longer_than_the_model(refuse):
+    assert "task.max_length" in refuse("task.max_length=100")
+
+
+def test_too_many_layers(refuse):
+    assert "model.layers is 7" in refuse("model.layers=7")
+
+
+def test_resume_without_anything_to_resume(refuse):
+    assert "holds no experiment to resume" in refuse("--resume")
+
+
+def test_unknown_columns(refuse):
+    assert "review" in refuse("task.text=review")

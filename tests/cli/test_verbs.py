@@ -1,0 +1,66 @@
+"""The verbs that look and do not touch, and how fast help answers."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tune_tickets.cli.app import main
+from tune_tickets.config.schema import json_schema
+
+ROOT = Path(__file__).parent.parent.parent
+SPACES = sorted((ROOT / "search_spaces").rglob("*.yaml"))
+
+
+def test_help_needs_no_heavy_import():
+    code = (
+        "import sys\n"
+        "from tune_tickets.cli.app import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
+        "heavy = {'torch', 'transformers', 'ray', 'mlflow', 'optuna', 'textattack', 'pandas', 'scipy'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed.strip().endswith("[]")
+    for verb in ("run", "init", "validate", "plan", "ui"):
+        assert verb in printed
+
+
+def test_validate_says_what_it_found(tiny_yaml, capsys):
+    main_ended(["validate", str(tiny_yaml)])
+    printed = capsys.readouterr().out
+    assert "3 search domains" in printed
+    assert "128 train, 48 select and 32 report rows" in printed
+    assert "2 layers of 4 heads and 48 neurons" in printed
+
+
+@pytest.mark.parametrize("path", SPACES, ids=lambda path: path.stem)
+def test_every_shipped_yaml_is_valid_planned_and_opens_with_its_command(path, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    main_ended(["validate", str(path)])
+    main_ended(["plan", str(path)])
+    printed = capsys.readouterr().out
+    assert "is valid" in printed
+    assert "retrain" in printed
+    assert f"python scripts/tune.py {path.relative_to(ROOT)}" in path.read_text(encoding="utf-8")
+    assert list(tmp_path.iterdir()) == [], "plan must write nothing"
+
+
+def test_the_schema_file_for_editors_is_up_to_date():
+    shipped = json.loads((ROOT / "search_spaces" / "experiment.schema.json").read_text(encoding="utf-8"))
+    assert shipped == json_schema(), "run: tune-tickets schema > search_spaces/experiment.schema.json"
+
+
+def test_the_script_is_a_front_of_the_same_code():
+    command = [sys.executable, str(ROOT / "scripts" / "tune.py"), "absent.yaml"]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("Error: absent.yaml: no such file")
+
+
+def main_ended(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 0

@@ -1,0 +1,86 @@
+"""The search of EarlyRobust: one step anywhere, the objective of eq. 7, mini-epochs where they should end."""
+
+import pytest
+import torch
+from transformers import BertConfig, BertForSequenceClassification, RobertaConfig, RobertaForSequenceClassification
+
+from tune_tickets.config.adversary import Adversary
+from tune_tickets.config.method import EarlyRobust
+from tune_tickets.methods.earlyrobust import Search
+from tune_tickets.training.batches import EncodedRows
+
+SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24, "vocab_size": 50}
+
+
+def model_of(family: str, device: str = "cpu", **changes):
+    config, kind = {
+        "bert": (BertConfig, BertForSequenceClassification),
+        "roberta": (RobertaConfig, RobertaForSequenceClassification),
+    }[family]
+    torch.manual_seed(0)
+    with torch.device(device):
+        return kind(config(**SIZES, attn_implementation="eager", **changes))
+
+
+def rows_of(count: int) -> EncodedRows:
+    generator = torch.Generator().manual_seed(1)
+    ids = torch.randint(3, 50, (count, 6), generator=generator, dtype=torch.int32)
+    return EncodedRows(ids, None, torch.full((count,), 6), torch.arange(count) % 2)
+
+
+class Enough(Exception):
+    """Raised to leave a search after a step."""
+
+
+def stop(step: int) -> None:
+    raise Enough
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta"])
+@pytest.mark.parametrize("kind", ["freelb", "pgd", "none"])
+def test_one_step_runs_on_the_meta_device(family, kind):
+    method = EarlyRobust(adversary=Adversary(kind=kind, steps=2), batch_size=4)
+    search = Search(method, model_of(family, "meta"), rows_of(8), seed=0, device="meta")
+    with pytest.raises(Enough):
+        search.run(lambda: False, on_step=stop)
+    assert search.state.gates.heads.device.type == "meta"
+
+
+def test_a_step_descends_the_loss_plus_the_penalty_of_both_kinds():
+    """Eq. 7 by autograd in one piece: c after a step of AdamW is 1 - lr x sign of the gradient of loss + penalty."""
+    method = EarlyRobust(
+        adversary=Adversary(kind="none"), batch_size=4, penalty_heads=5.0, penalty_neurons=7.0, warmup=0.0,
+        learning_rate=1e-3, epochs=1.0, mini_epoch=1.0, clip=1000.0,
+    )  # fmt: skip
+    search = Search(method, model_of("bert", hidden_dropout_prob=0.0), rows_of(4), seed=0, device="cpu")
+    search.run(lambda: True, on_step=lambda step: None)
+    # The penalties outweigh any gradient of the loss, so every coefficient moves down by one full Adam step.
+    assert torch.allclose(search.trajectory.heads, torch.full((1, 2, 2), 1 - 1e-3), atol=1e-6)
+    assert torch.allclose(search.trajectory.neurons, torch.full((1, 2, 24), 1 - 1e-3), atol=1e-6)
+
+
+def test_without_penalty_and_signal_coefficients_follow_their_own_learning_rate():
+    method = EarlyRobust(
+        adversary=Adversary(kind="none"), batch_size=4, penalty_heads=0.0, penalty_neurons=0.0, warmup=0.0,
+        learning_rate=1e-5, coefficient_learning_rate=1e-2, mini_epoch=1.0, clip=1000.0,
+    )  # fmt: skip
+    search = Search(method, model_of("bert"), rows_of(4), seed=0, device="cpu")
+    search.run(lambda: True, on_step=lambda step: None)
+    moved = (search.trajectory.heads - 1).abs()
+    assert float(moved.max()) == pytest.approx(1e-2, rel=0.05)
+
+
+def test_a_search_can_be_left_and_taken_up_at_any_mini_epoch():
+    method = EarlyRobust(adversary=Adversary(steps=2), batch_size=4, learning_rate=1e-3, mini_epoch=0.25)
+    whole = Search(method, model_of("bert"), rows_of(32), seed=3, device="cpu")
+    whole.run(lambda: False, on_step=lambda step: None)
+    assert whole.ends == (2, 4, 6, 8)
+    first = Search(method, model_of("bert"), rows_of(32), seed=3, device="cpu")
+    first.run(lambda: len(first.trajectory) == 2, on_step=lambda step: None)
+    second = Search(method, model_of("bert"), rows_of(32), seed=3, device="cpu")
+    second.state.restore(first.state.to_bytes())
+    second.trajectory, second.losses = first.trajectory, first.losses
+    second.run(lambda: False, on_step=lambda step: None)
+    assert torch.equal(second.trajectory.heads, whole.trajectory.heads)
+    assert torch.equal(second.trajectory.neurons, whole.trajectory.neurons)
+    assert second.losses == whole.losses
