@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
@@ -17,7 +18,7 @@ import_textattack()
 from textattack.constraints import Constraint, PreTransformationConstraint  # noqa: E402
 from textattack.constraints.pre_transformation import StopwordModification  # noqa: E402
 from textattack.shared import AttackedText  # noqa: E402
-from textattack.transformations import WordSwap  # noqa: E402
+from textattack.transformations import CompositeTransformation, WordSwap  # noqa: E402
 from textattack.transformations.word_swaps.word_swap_embedding import recover_word_case  # noqa: E402
 
 # The stock "<SPLIT>" may stand in a text, which would then be cut there.
@@ -52,6 +53,18 @@ class LookalikeSwap(WordSwap):  # type: ignore[misc]
             return []
         place = places[np.random.randint(len(places))]
         return [word[:place] + LOOKALIKES[word[place]] + word[place + 1 :]]
+
+
+class Bugs(CompositeTransformation):  # type: ignore[misc]
+    """Several swaps at once, drawn by row and word: every victim meets the same bugs, whatever it ranks first."""
+
+    row_seed = 0
+
+    def __call__(self, current_text: Any, *args: Any, **options: Any) -> list[Any]:  # noqa: ANN401 - AttackedText
+        places = options.get("indices_to_modify") or ()
+        place = " ".join(f"{index} {current_text.words[index]}" for index in places)
+        np.random.seed(crc32(f"{self.row_seed} {place}".encode()))
+        return list(super().__call__(current_text, *args, **options))
 
 
 class ProtectedWords(StopwordModification):  # type: ignore[misc]

@@ -8,7 +8,14 @@ import torch
 
 from tune_tickets.attacks.encoder import load_encoder
 from tune_tickets.attacks.neighbours import Neighbours
-from tune_tickets.attacks.parts import LookalikeSwap, NeighbourSwap, OnlyColumn, ProtectedWords, SentenceSimilarity
+from tune_tickets.attacks.parts import (
+    Bugs,
+    LookalikeSwap,
+    NeighbourSwap,
+    OnlyColumn,
+    ProtectedWords,
+    SentenceSimilarity,
+)
 from tune_tickets.attacks.resources import import_textattack
 from tune_tickets.attacks.threat import ThreatModel
 from tune_tickets.attacks.victim import Victim
@@ -21,7 +28,6 @@ from textattack.goal_functions import UntargetedClassification  # noqa: E402
 from textattack.models.wrappers import ModelWrapper  # noqa: E402
 from textattack.search_methods import GreedyWordSwapWIR  # noqa: E402
 from textattack.transformations import (  # noqa: E402
-    CompositeTransformation,
     WordSwapNeighboringCharacterSwap,
     WordSwapRandomCharacterDeletion,
     WordSwapRandomCharacterInsertion,
@@ -47,10 +53,16 @@ def build_attack(victim: Victim, threat: ThreatModel, column: int, query_budget:
     return Attack(goal, constraints, transformation, GreedyWordSwapWIR(wir_method="delete"))
 
 
-def _bugs(swap: NeighbourSwap) -> Any:  # noqa: ANN401 - CompositeTransformation
+def begin_row(attack: Any, seed: int) -> None:  # noqa: ANN401 - textattack.Attack
+    """Tell the attack which row comes next, by the seed of its bugs."""
+    if isinstance(attack.transformation, Bugs):
+        attack.transformation.row_seed = seed
+
+
+def _bugs(swap: NeighbourSwap) -> Bugs:
     """TextBugger's five bugs: a space put in, a letter left out, two letters swapped, a lookalike, a near word."""
     inner = {"random_one": True, "skip_first_char": True, "skip_last_char": True}
-    return CompositeTransformation(
+    return Bugs(
         [
             WordSwapRandomCharacterInsertion(letters_to_insert=" ", **inner),
             WordSwapRandomCharacterDeletion(**inner),

@@ -38,7 +38,7 @@ def attack_rows(
     progress: Callable[[int, int], None] | None = None,
 ) -> list[AttackRecord]:
     """Attack every row and return one record per row, in order; if one attack breaks, the whole call does."""
-    from tune_tickets.attacks.recipes import build_attack  # imports TextAttack, which takes seconds
+    from tune_tickets.attacks.recipes import begin_row, build_attack  # imports TextAttack, which takes seconds
 
     _check(rows, threat, columns, attacked, labels)
     column = columns.index(attacked)
@@ -46,7 +46,7 @@ def attack_rows(
     records = []
     with _own_randomness():
         for row in rows:
-            _reseed(seed, row.index)
+            begin_row(attack, _reseed(seed, row.index))
             try:
                 records.append(_attack_row(attack, victim, row, columns, column, len(labels)))
             except Exception as error:
@@ -121,11 +121,13 @@ def _words_changed(before: list[str], after: list[str], rest: tuple[str, ...]) -
     return 100 * (len(before) - same) / total if total else 0.0
 
 
-def _reseed(seed: int, index: int) -> None:
-    for_random, for_numpy, for_torch = np.random.SeedSequence([seed, index]).generate_state(3).tolist()
+def _reseed(seed: int, index: int) -> int:
+    """Seed all generators from (seed, index); the number returned is for the attack itself."""
+    for_random, for_numpy, for_torch, for_attack = np.random.SeedSequence([seed, index]).generate_state(4).tolist()
     random.seed(for_random)
     np.random.seed(for_numpy)
     torch.manual_seed(for_torch)
+    return int(for_attack)
 
 
 @contextmanager

@@ -37,7 +37,7 @@ class ThreatModel:
     min_similarity: float
     """Least cosine of the sentence embeddings of the original and the changed window."""
     window: int
-    """Words around the change whose meaning is compared (stock TextFooler: 15)."""
+    """Words around the change whose meaning is compared; stock TextFooler takes 15, nine cost a third less."""
     resources: dict[str, str] = field(hash=False)
     """What each resource is: a substitute gives another identity, hence another fingerprint."""
     query_budget: int | None = None
@@ -51,8 +51,8 @@ class ThreatModel:
 
 
 _THREATS: dict[str, tuple[Recipe, int, float, float, int]] = {
-    "textfooler/minilm": ("textfooler", 8, 0.37, 0.80, 15),
-    "textbugger/minilm": ("textbugger", 5, 0.37, 0.80, 15),
+    "textfooler/minilm": ("textfooler", 8, 0.37, 0.80, 9),
+    "textbugger/minilm": ("textbugger", 5, 0.37, 0.80, 9),
 }
 
 KNOWN_THREATS: tuple[str, ...] = tuple(_THREATS)

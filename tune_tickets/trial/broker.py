@@ -119,6 +119,14 @@ class Broker:
             for digest, running in self._running.items()
         ]
 
+    async def close(self) -> None:
+        """End what is under way: the driver is about to leave."""
+        running = list(self._running.values())
+        for stage in running:
+            self._cancel(stage)
+        for stage in running:
+            await self._change(stage)
+
     def _launch(self, stage: Stage) -> _Running:
         handle = ray.get_runtime_context().current_actor
         ref = self._task.remote(handle, stage, self._resources, self._store.url)

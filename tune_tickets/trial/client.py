@@ -34,12 +34,17 @@ class BrokerRunner:
         self._broker = broker
         self._waiter = waiter
         self._store = Store(store_url)
+        self.stopped = False
+
+    def stop(self) -> None:
+        """Give up waiting soon, from another thread."""
+        self.stopped = True
 
     def run(self, stage: Stage, on_record: OnRecord | None = None) -> StageResult:
         """Wait for the stage, following its history."""
         seen, launched = 0, False
         try:
-            while True:
+            while not self.stopped:
                 reply: Reply = ray.get(self._broker.join.remote(stage, self._waiter, seen))
                 launched = launched or reply.launched
                 if reply.state == "failed":
@@ -53,5 +58,6 @@ class BrokerRunner:
                     seen = max(seen, reply.records)
                 if reply.result is not None:
                     return replace(reply.result, computed=launched)
+            raise StageFailed(f"stage '{stage.name}' is no longer waited for")
         finally:
             self._broker.leave.remote(stage.digest, self._waiter)

@@ -1,12 +1,14 @@
 """Files that leave the store for people: masks, attacked texts and the settings of a trial, and the best ticket."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from io import StringIO
 from pathlib import Path
 
 from ruamel.yaml import YAML
 
 from tune_tickets.config import Settings
+from tune_tickets.errors import StoreError
 from tune_tickets.records import StageRecord
 from tune_tickets.trial.store import Store
 from tune_tickets.tuning.results import Results
@@ -24,16 +26,23 @@ def trial_artifacts(
     folder.mkdir(parents=True, exist_ok=True)
     found = {"settings.yaml": _write(folder / "settings.yaml", _yaml(settings))}
     for stage in stages:
-        result = store.find(stage.name, stage.digest)
-        if result is None:
-            continue
-        if MASK_FILE in result.files:
-            found["ticket.safetensors"] = _write(folder / "ticket.safetensors", store.read(result, MASK_FILE))
-        if ATTACKED_FILE in result.files:
-            threat = str(result.record["figures"]["threat"]).replace("/", "-")
-            path = results.attacked / f"{name}-{threat}.parquet"
-            found[f"attacked/{threat}.parquet"] = _write(path, store.read(result, ATTACKED_FILE))
+        # What cannot be read back is left out here: the trial itself has failed on it and says so.
+        with suppress(StoreError):
+            found |= _stage_artifacts(name, stage, folder, store, results)
     return found
+
+
+def _stage_artifacts(name: str, stage: StageRecord, folder: Path, store: Store, results: Results) -> dict[str, Path]:
+    result = store.find(stage.name, stage.digest)
+    if result is None:
+        return {}
+    if MASK_FILE in result.files:
+        return {"ticket.safetensors": _write(folder / "ticket.safetensors", store.read(result, MASK_FILE))}
+    if ATTACKED_FILE in result.files:
+        threat = str(result.record["figures"]["threat"]).replace("/", "-")
+        path = results.attacked / f"{name}-{threat}.parquet"
+        return {f"attacked/{threat}.parquet": _write(path, store.read(result, ATTACKED_FILE))}
+    return {}
 
 
 def _write(path: Path, content: bytes) -> Path:

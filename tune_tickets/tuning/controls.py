@@ -36,6 +36,12 @@ class DenseControl:
             raise self._error
         return self._record
 
+    def close(self) -> None:
+        """Stop waiting; nothing of ours may ask Ray for anything once the session is over."""
+        self._runner.stop()
+        if self._wanted:
+            self._thread.join(timeout=10.0)
+
     def _measure(self) -> None:
         self._emit(TrialStarted("dense", {}))
         try:
@@ -45,7 +51,8 @@ class DenseControl:
             self._emit(TrialFinished("dense", "complete", None, headline(outcome.metrics())))
         except Exception as error:
             self._error = error
-            self._emit(TrialFinished("dense", "failed", None, {}, str(error)))
+            if not self._runner.stopped:
+                self._emit(TrialFinished("dense", "failed", None, {}, str(error)))
 
 
 def random_controls(

@@ -10,6 +10,7 @@ from types import FrameType
 from typing import Any
 
 import optuna
+import ray
 from ray import tune
 
 from tune_tickets.config import Experiment
@@ -64,13 +65,17 @@ def run_experiment(
     with ray_session(settings.resources, [results.optuna, results.mlflow]), _ending_on_signals(stopper):
         broker = start_broker(context.broker, results.store_url, settings.resources)
         dense = DenseControl(context, broker, emit)
-        with StageWatch(broker, _labels(observer), emit):
-            _search(context, searcher, observer, stopper, results)
-            controls = _controls(context, broker, dense, observer, stopper, emit)
-        for control in controls:
-            name = control_name(control)
-            files = trial_artifacts(name, control.stages, settings, Store(results.store_url), results)
-            tracker.log_control(control, files)
+        try:
+            with StageWatch(broker, _labels(observer), emit):
+                _search(context, searcher, observer, stopper, results)
+                controls = _controls(context, broker, dense, observer, stopper, emit)
+        finally:
+            dense.close()
+            ray.get(broker.close.remote(), timeout=30.0)
+    for control in controls:
+        name = control_name(control)
+        files = trial_artifacts(name, control.stages, settings, Store(results.store_url), results)
+        tracker.log_control(control, files)
     return _close(experiment, results, observer, controls, tracker, stopper, time.monotonic() - started)
 
 

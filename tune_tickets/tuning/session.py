@@ -18,6 +18,7 @@ _QUIET = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_AIR_NEW_OUTPUT": "0",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+    "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",  # our own lines say why a trial failed
     # Reports of single stages carry no objective; ours is told by the searcher alone.
     "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",
     # A thread that outlives the session must not start another one by asking for it.
@@ -36,6 +37,7 @@ _OBJECT_STORE_BYTES = 256 * 1024 * 1024
 def ray_session(resources: Resources, databases: list[Path]) -> Iterator[None]:
     """A Ray session for one experiment; a local one is shut down at the end, a cluster is only left."""
     os.environ.update({key: os.environ.get(key, value) for key, value in _QUIET.items()})
+    logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
     environment = {
         "env_vars": {guard.ENVIRONMENT: os.pathsep.join(str(path) for path in databases)},
         "worker_process_setup_hook": "tune_tickets.trial.guard.install",
