@@ -39,6 +39,20 @@ def test_a_lookalike_swap_changes_one_letter(parts):
     assert parts.LookalikeSwap()._get_replacement_words("123") == []
 
 
+def test_bugs_depend_on_row_and_word_and_not_on_what_was_drawn_before(parts):
+    text = parts.AttackedText("a magnificent and extraordinary accomplishment")
+    bugs = parts.Bugs([parts.LookalikeSwap()])
+
+    def drawn(row_seed, index):
+        bugs.row_seed = row_seed
+        return [changed_text.text for changed_text in bugs(text, indices_to_modify=[index])]
+
+    first = drawn(1, 3)
+    assert drawn(1, 1) != first
+    assert drawn(1, 3) == first
+    assert len({tuple(drawn(row_seed, 3)) for row_seed in range(8)}) > 1
+
+
 def test_a_neighbour_takes_over_the_case(parts):
     class Always:
         def of(self, word):
