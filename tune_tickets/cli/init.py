@@ -99,7 +99,8 @@ task:
 # {{uniform: [a, b]}}, {{log_uniform: [a, b]}}, {{int: [a, b]}} or {{choice: [a, b, ...]}}.
 method:
   kind: earlyrobust
-  learning_rate: 5.0e-5
+  learning_rate: 2.0e-4
+  batch_size: 16
   # Trials that differ only in drawing share one search; any other value of this section that differs costs a new one.
   coefficient_learning_rate: {{choice: [1.0e-3, 1.0e-2]}}
   adversary:
@@ -112,6 +113,7 @@ method:
 
 retraining:
   learning_rate: {{log_uniform: [5.0e-5, 5.0e-4]}}
+  batch_size: 16
   epochs: 3
   adversary:
     kind: {{choice: [none, freelb]}}
@@ -134,6 +136,8 @@ objective:
 search:
   trials: 6
   concurrency: 2
+  warm_starts:  # the first point is tried first, and the controls are trained with its retraining
+    - {{retraining.learning_rate: 2.0e-4, retraining.adversary.kind: none}}
 
 resources:
   cpus: 1
