@@ -114,7 +114,7 @@ def test_a_worker_cannot_open_the_databases_of_the_driver(session):
         import sqlite3
 
         import optuna
-        from mlflow import MlflowClient
+        import sqlalchemy
 
         outcomes = []
         for attempt in (
@@ -122,7 +122,8 @@ def test_a_worker_cannot_open_the_databases_of_the_driver(session):
             lambda: sqlite3.connect(f"file:{path}?mode=ro", uri=True),
             lambda: Path(path).read_bytes(),
             lambda: optuna.create_study(storage=f"sqlite:///{path}"),
-            lambda: MlflowClient(f"sqlite:///{path}").search_experiments(),
+            # What MLflow's own client does, minus its minutes of retries.
+            lambda: sqlalchemy.create_engine(f"sqlite:///{path}").connect(),
         ):
             try:
                 attempt()
