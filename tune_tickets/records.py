@@ -65,6 +65,7 @@ class Sparsity(Record):
 
     heads: float
     neurons: float
+    weights: float = Field(0.0, description="Share of single weights cut from the masked matrices")
     parameters: int = Field(description="Parameters without embeddings")
     parameters_total: int
     parameters_dense: int = Field(description="The same count of the dense model, without embeddings")
@@ -95,6 +96,7 @@ class Outcome(Record):
             flat["aua"] = sum(figures.accuracy_under_attack for figures in self.attacks) / len(self.attacks)
         flat["sparsity/heads"] = self.sparsity.heads
         flat["sparsity/neurons"] = self.sparsity.neurons
+        flat["sparsity/weights"] = self.sparsity.weights
         flat["parameters"] = float(self.sparsity.parameters)
         return flat
 

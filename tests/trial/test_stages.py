@@ -133,3 +133,76 @@ def test_retraining_resumed_from_a_checkpoint_ends_with_the_same_bits(make_pipel
     assert resumed.history == wanted.history
     assert Store(url).read(resumed, retrain.TICKET_FILE) == Store(store_url).read(wanted, retrain.TICKET_FILE)
     assert Store(url).load_checkpoint(stage) is None
+
+
+ROBUSTT = {
+    "kind": "robustt",
+    "epochs": 1.0,
+    "batch_size": 16,
+    "adversary": {"kind": "freelb", "steps": 2},
+    "finetuning": {"epochs": 8, "batch_size": 16, "learning_rate": 3e-3},
+}
+
+
+@pytest.fixture
+def make_robustt(experiment, world, store_url):
+    """A RobustT pipeline on the tiny world."""
+    from tune_tickets.config.method import RobustT
+    from tune_tickets.trial.pipeline import Pipeline
+    from tune_tickets.trial.runner import LocalRunner
+
+    def pipeline(**changes):
+        method = RobustT.model_validate(ROBUSTT | changes)
+        settings = experiment.settings.model_copy(update={"method": method})
+        return Pipeline(settings, world, LocalRunner(store_url, settings.resources))
+
+    return pipeline
+
+
+def test_one_mask_training_serves_every_sparsity(make_robustt, store_url):
+    low, high = make_robustt(sparsity=0.1), make_robustt(sparsity=0.6)
+    tickets = [low.draw(ignore), high.draw(ignore)]
+    assert [stage.name for stage in high.stages] == ["retrain", "masks", "draw"]
+    assert [stage.cached for stage in high.stages] == [True, True, False]
+    assert low.stages[1].digest == high.stages[1].digest
+    assert tickets[0].content != tickets[1].content
+
+
+def test_an_unstructured_ticket_keeps_its_zeros_through_training(make_robustt, store_url):
+    pipeline = make_robustt(sparsity=0.6)
+    drawn = pipeline.draw(ignore)
+    trained = pipeline._run(pipeline._retrain(drawn), ignore)
+    store = Store(store_url)
+    ticket = Ticket.from_bytes(store.read(trained, "ticket.safetensors"), "x")
+    from tune_tickets.tickets.unstructured import UnstructuredMask
+
+    mask = UnstructuredMask.from_bytes(store.read(store.require(drawn), "mask.safetensors"))
+    masked = sum(kept.numel() for kept in mask.kept.values())
+    zeros = sum(int((ticket.weights[name] == 0).sum()) for name in mask.kept)
+    assert zeros == mask.weights_cut()
+    assert trained.record["sparsity"]["weights"] == pytest.approx(60.0, abs=100.0 / masked)
+    dense = trained.record["sparsity"]["parameters_dense"]
+    assert trained.record["sparsity"]["parameters"] == dense - mask.weights_cut()
+
+
+def test_structured_masks_of_robustt_are_drawn_as_heads_and_neurons(make_robustt, store_url):
+    pipeline = make_robustt(sparsity=0.25, grouping="structured")
+    drawn = pipeline.draw(ignore)
+    store = Store(store_url)
+    mask = StructuredMask.from_bytes(store.read(store.require(drawn), "mask.safetensors"))
+    assert (mask.heads_sparsity, mask.neurons_sparsity) == (0.25, 0.25)
+
+
+def test_the_random_control_of_an_unstructured_ticket_is_as_sparse_in_every_matrix(make_robustt, store_url):
+    from tune_tickets.tickets.unstructured import UnstructuredMask
+    from tune_tickets.trial.stage import Stage
+
+    pipeline = make_robustt(sparsity=0.5)
+    like = pipeline.draw(ignore)
+    random = pipeline._run(Stage("draw", {"kind": "shuffled", "ticket_seed": 1}, {"like": like}), ignore)
+    store = Store(store_url)
+    one, other = (
+        UnstructuredMask.from_bytes(store.read(result, "mask.safetensors")) for result in (store.require(like), random)
+    )
+    assert one.sparsities() == other.sparsities()
+    assert one.digest() != other.digest()

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from tune_tickets.config.adversary import Adversary
+from tune_tickets.config.retraining import Retraining
 from tune_tickets.config.section import LearningRate, Ratio, Section
 
 Scope = Literal["global", "layer"]
@@ -49,6 +50,44 @@ class EarlyRobust(Section):
         return self.model_dump(mode="json", include={"drawing", "gamma", "patience"})
 
 
+class RobustT(Section):
+    """Robust tickets by hard-concrete masks over a fine-tuned model. Defaults: RobustT Table 7, SST-2."""
+
+    kind: Literal["robustt"] = "robustt"
+    adversary: Adversary = Field(
+        default_factory=lambda: Adversary(steps=3, step_size=0.03, initial_magnitude=0.05),
+        description="Adversary of the mask training; kind none is the ablation",
+    )
+    finetuning: Retraining = Field(
+        default_factory=lambda: Retraining(epochs=3), description="The dense fine-tuning whose weights are masked"
+    )
+    sparsity: Ratio = Field(0.3, description="Share of the masked weights removed; one search serves them all")
+    grouping: Literal["weight", "structured"] = Field(
+        "weight", description="A mask per weight, or per attention head and intermediate neuron"
+    )
+    penalty: float = Field(0.1, ge=0.0, le=100.0, description="λ, weight of R(m); 0 is the ablation")
+    penalty_mean: Literal["global", "tensor"] = Field(
+        "global", description="R(m) as a mean over all entries (eq. 4), or of the matrices' means (the paper's code)"
+    )
+    penalty_start: Ratio = Field(0.1, description="Share of the training before λ leaves 0")
+    penalty_ramp: Ratio = Field(0.3, description="Share of the training over which λ grows to its full value")
+    expected_gate: float = Field(0.9, gt=0.0, lt=1.0, description="Value of every gate at the start")
+    temperature: float = Field(2 / 3, gt=0.0, le=10.0, description="β_i of eq. 2, how far gates are from binary")
+    noise: Literal["pass", "step"] = Field(
+        "pass", description="Gates are sampled anew at every adversarial pass, or kept over the passes of a step"
+    )
+    learning_rate: LearningRate = Field(0.05, description="AdamW learning rate of the masks; nothing else trains")
+    epochs: float = Field(20.0, gt=0.0, le=1000.0, description="Length of the mask training")
+    batch_size: int = Field(32, ge=1, le=4096, description="Rows per optimizer step")
+    weight_decay: float = Field(1e-6, ge=0.0, le=1.0, description="AdamW weight decay of the masks")
+    warmup: Ratio = Field(0.1, description="Share of the schedule spent warming up")
+    clip: float = Field(1.0, gt=0.0, le=1000.0, description="Norm of the masks' gradient is clipped to this")
+
+    def search_inputs(self) -> dict[str, Any]:
+        """What the mask training depends on: everything but the sparsity drawn from it."""
+        return self.model_dump(mode="json", exclude={"sparsity"})
+
+
 class RandomTicket(Section):
     """The control: heads and neurons removed at random, per layer as many as `drawing` asks for."""
 
@@ -63,4 +102,4 @@ class FineTune(Section):
     kind: Literal["finetune"] = "finetune"
 
 
-Method = Annotated[EarlyRobust | RandomTicket | FineTune, Field(discriminator="kind")]
+Method = Annotated[EarlyRobust | RobustT | RandomTicket | FineTune, Field(discriminator="kind")]

@@ -17,7 +17,7 @@ def json_schema() -> dict[str, Any]:
     definitions = schema["$defs"]
     definitions.update(domain.pop("$defs"))
     definitions["Domain"] = domain
-    for section in ("EarlyRobust", "RandomTicket", "Drawing", "Adversary", "Retraining"):
+    for section in ("EarlyRobust", "RobustT", "RandomTicket", "Drawing", "Adversary", "Retraining"):
         properties = definitions[section]["properties"]
         for name, value in properties.items():
             if name != "kind" or section == "Adversary":

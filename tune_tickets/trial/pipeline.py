@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tune_tickets.config import Settings
-from tune_tickets.config.method import EarlyRobust, FineTune, RandomTicket
+from tune_tickets.config.method import Drawing, EarlyRobust, FineTune, RandomTicket, RobustT
+from tune_tickets.config.retraining import Retraining
 from tune_tickets.records import AttackFigures, CleanFigures, Outcome, Sparsity, StageRecord
 from tune_tickets.trial.runner import OnRecord, Runner
 from tune_tickets.trial.stage import Stage, StageKey, StageResult
@@ -58,9 +59,22 @@ class Pipeline:
                 "ticket_seed": method.ticket_seed,
             }
             return self._run(Stage("draw", inputs | {"drawing": method.drawing.model_dump()}), on_record).key
+        if isinstance(method, RobustT):
+            return self._draw_by_masks(method, on_record)
         search = self._run(self._search(method), on_record)
         inputs = {"kind": "scores", "stop": search.record["stop"], "drawing": method.drawing.model_dump()}
         return self._run(Stage("draw", inputs, {"search": search.key}), on_record).key
+
+    def _draw_by_masks(self, method: RobustT, on_record: OnRecord) -> StageKey:
+        """RobustT: fine-tune, train masks on the frozen weights, draw. One mask training serves every sparsity."""
+        finetuned = self._run(self._retrain(None, method.finetuning), _unheard)
+        inputs = {**self._model_inputs(), "method": method.search_inputs()}
+        masks = self._run(Stage("masks", inputs, {"data": self.world.data, "retrain": finetuned.key}), on_record)
+        drawing: dict[str, Any] = {"kind": "logits", "sparsity": method.sparsity}
+        if method.grouping == "structured":
+            ratios = Drawing(heads=method.sparsity, neurons=method.sparsity)
+            drawing = {"kind": "scores", "stop": 1, "drawing": ratios.model_dump()}
+        return self._run(Stage("draw", drawing, {"search": masks.key}), on_record).key
 
     def train_and_measure(self, ticket: StageKey | None, on_record: OnRecord) -> Outcome:
         """Retrain from the pre-trained weights, then clean accuracy, then every threat model."""
@@ -80,11 +94,11 @@ class Pipeline:
         inputs = {**self._model_inputs(), "method": method.search_inputs()}
         return Stage("search", inputs, {"data": self.world.data}, goal=method.stop_rule())
 
-    def _retrain(self, ticket: StageKey | None) -> Stage:
+    def _retrain(self, ticket: StageKey | None, retraining: Retraining | None = None) -> Stage:
         settings = self.settings
         inputs = {
             **self._model_inputs(),
-            "retraining": settings.retraining.model_dump(mode="json"),
+            "retraining": (retraining or settings.retraining).model_dump(mode="json"),
             "probe": settings.evaluation.probe.model_dump(mode="json"),
             "eval_batch_size": settings.evaluation.batch_size,
         }
@@ -122,3 +136,7 @@ class Pipeline:
             StageRecord(name=stage.name, digest=result.key.digest, cached=reused, seconds=result.seconds)
         )
         return result
+
+
+def _unheard(record: dict[str, Any]) -> None:
+    """The epochs of a fine-tuning before the search are not those that trials are compared by."""

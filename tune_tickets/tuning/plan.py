@@ -7,7 +7,7 @@ from statistics import mean
 
 from tune_tickets.config import Experiment, Settings
 from tune_tickets.config.adversary import Adversary
-from tune_tickets.config.method import EarlyRobust, FineTune
+from tune_tickets.config.method import EarlyRobust, FineTune, RobustT
 from tune_tickets.config.searchable import fill
 from tune_tickets.space import reference, warm_starts
 from tune_tickets.trial.pipeline import Pipeline, World
@@ -94,11 +94,13 @@ def _asked(settings: Settings) -> dict[str, int]:
     randoms = settings.controls.random_seeds if settings.controls.random else 0
     models = trials + controls + randoms
     searched = trials if isinstance(settings.method, EarlyRobust) else 0
+    masked = trials if isinstance(settings.method, RobustT) else 0
     drawn = 0 if isinstance(settings.method, FineTune) else trials
     counts = {
         "search": searched,
+        "masks": masked,
         "draw": drawn + randoms,
-        "retrain": models,
+        "retrain": models + masked,
         "evaluate": models,
         "attack": models * len(settings.evaluation.attacks),
     }
@@ -114,10 +116,10 @@ def _work(settings: Settings, train_rows: int) -> dict[str, str]:
         "evaluate": f"{settings.task.rows.select} rows",
         "attack": f"{settings.evaluation.rows} rows attacked",
     }
-    if isinstance(settings.method, EarlyRobust):
-        method = settings.method
+    method = settings.method
+    if isinstance(method, EarlyRobust | RobustT):
         most = math.ceil(method.epochs * math.ceil(train_rows / method.batch_size)) * _passes(method.adversary)
-        work["search"] = f"at most {most} passes of {method.batch_size} rows"
+        work["search" if isinstance(method, EarlyRobust) else "masks"] = f"<= {most} passes of {method.batch_size} rows"
     return work
 
 

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from tune_tickets.attacks.threat import get_threat
 from tune_tickets.config import Experiment
 from tune_tickets.config.document import split
-from tune_tickets.config.method import FineTune
+from tune_tickets.config.method import EarlyRobust, RandomTicket
 from tune_tickets.data.task import TaskData, load_task
 from tune_tickets.errors import ConfigError
 from tune_tickets.models.anatomy import Anatomy
@@ -50,7 +50,7 @@ def check(experiment: Experiment) -> tuple[TaskData, Anatomy]:
         except ConfigError as error:
             raise experiment.source.error(("evaluation", "attacks", index), str(error)) from None
     anatomy = inspect_backbone(settings.model, settings.task.max_length)
-    if not isinstance(settings.method, FineTune):
+    if isinstance(settings.method, EarlyRobust | RandomTicket):
         _check_ratio(experiment, anatomy)
     return load_task(settings.task, settings.seed), anatomy
 

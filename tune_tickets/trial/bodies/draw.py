@@ -1,32 +1,44 @@
 """Stage `draw`: the mask of a ticket, identified by its bits."""
 
+from collections.abc import Callable
+
 from tune_tickets.config.method import Drawing
 from tune_tickets.methods.earlyrobust import drawer
 from tune_tickets.tickets.distance import Trajectory
 from tune_tickets.tickets.drawing import draw_random, random_scores
 from tune_tickets.tickets.mask import StructuredMask
+from tune_tickets.tickets.unstructured import UnstructuredMask
+from tune_tickets.tickets.unstructured_drawing import draw_unstructured, scores_from_bytes, shuffled
 from tune_tickets.trial.bodies.search import TRAJECTORY_FILE
 from tune_tickets.trial.execution import StageContext, StageOutput
 
 MASK_FILE = "mask.safetensors"
+SCORES_FILE = "scores.safetensors"
+Mask = StructuredMask | UnstructuredMask
 
 
 def run(context: StageContext) -> StageOutput:
     """Draw by the scores of a search, at random, or at random with the layer-wise counts of another ticket."""
-    mask = {"scores": _by_scores, "random": _at_random, "shuffled": _shuffled}[context.inputs["kind"]](context)
+    mask = _WAYS[context.inputs["kind"]](context)
     context.attempt.put(MASK_FILE, mask.to_bytes())
-    sparsity = {"heads": 100.0 * mask.heads_sparsity, "neurons": 100.0 * mask.neurons_sparsity}
-    return StageOutput({"sparsity": sparsity}, content=mask.digest())
+    return StageOutput({"structured": isinstance(mask, StructuredMask)}, content=mask.digest())
 
 
-def load_mask(context: StageContext, role: str) -> StructuredMask:
+def load_mask(context: StageContext, role: str) -> Mask:
     """The mask that an upstream stage drew."""
-    return StructuredMask.from_bytes(context.store.read(context.upstream(role), MASK_FILE))
+    drawn = context.upstream(role)
+    kind: type[Mask] = StructuredMask if drawn.record["structured"] else UnstructuredMask
+    return kind.from_bytes(context.store.read(drawn, MASK_FILE))
 
 
 def _by_scores(context: StageContext) -> StructuredMask:
     trajectory = Trajectory.from_bytes(context.store.read(context.upstream("search"), TRAJECTORY_FILE))
     return trajectory.mask(context.inputs["stop"], drawer(Drawing.model_validate(context.inputs["drawing"])))
+
+
+def _by_logits(context: StageContext) -> UnstructuredMask:
+    scores = scores_from_bytes(context.store.read(context.upstream("search"), SCORES_FILE))
+    return draw_unstructured(scores, context.inputs["sparsity"])
 
 
 def _at_random(context: StageContext) -> StructuredMask:
@@ -35,5 +47,14 @@ def _at_random(context: StageContext) -> StructuredMask:
     return drawer(Drawing.model_validate(context.inputs["drawing"]))(*scores)
 
 
-def _shuffled(context: StageContext) -> StructuredMask:
-    return draw_random(load_mask(context, "like"), context.inputs["ticket_seed"])
+def _shuffled(context: StageContext) -> Mask:
+    like, seed = load_mask(context, "like"), context.inputs["ticket_seed"]
+    return draw_random(like, seed) if isinstance(like, StructuredMask) else shuffled(like, seed)
+
+
+_WAYS: dict[str, Callable[[StageContext], Mask]] = {
+    "scores": _by_scores,
+    "logits": _by_logits,
+    "random": _at_random,
+    "shuffled": _shuffled,
+}

@@ -2,6 +2,7 @@
 
 import json
 import math
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -16,7 +17,8 @@ from tune_tickets.evaluation.clean import agreement, clean_figures, predict
 from tune_tickets.models.anatomy import anatomy_of
 from tune_tickets.models.backbone import load_backbone
 from tune_tickets.models.loading import config_document
-from tune_tickets.models.surgery import count_parameters, prune
+from tune_tickets.models.matrices import weight_matrices
+from tune_tickets.models.surgery import ParameterCount, count_parameters, prune
 from tune_tickets.models.tokenizer import tokenizer_files
 from tune_tickets.tickets.mask import StructuredMask
 from tune_tickets.tickets.ticket import Ticket, TicketMetadata
@@ -27,7 +29,7 @@ from tune_tickets.training.probe import accuracy_under_pgd
 from tune_tickets.training.schedule import build_optimizer
 from tune_tickets.training.state import TrainState
 from tune_tickets.trial.backbone import device_of, encode_rows
-from tune_tickets.trial.bodies.draw import load_mask
+from tune_tickets.trial.bodies.draw import Mask, load_mask
 from tune_tickets.trial.execution import StageContext, StageOutput
 from tune_tickets.trial.rows import TaskRows, load_rows
 
@@ -37,28 +39,42 @@ _HISTORY_FILE = "history.json"
 
 
 def run(context: StageContext) -> StageOutput:
-    """Rewind, remove heads and neurons, fine-tune."""
+    """Rewind to the pre-trained weights, cut what the ticket does not keep, fine-tune."""
     inputs = context.inputs
     rows = load_rows(context)
     model, tokenizer = load_backbone(Model.model_validate(inputs["model"]), rows.labels, inputs["seed"])
     dense = count_parameters(model)
     anatomy = anatomy_of(model)
-    mask = StructuredMask.full(anatomy.layers, anatomy.heads, anatomy.neurons)
-    if "draw" in context.stage.upstream:
-        mask = load_mask(context, "draw")
-        prune(model, mask)
+    structure = StructuredMask.full(anatomy.layers, anatomy.heads, anatomy.neurons)
+    mask: Mask = load_mask(context, "draw") if "draw" in context.stage.upstream else structure
+    if isinstance(mask, StructuredMask):
+        structure = mask
+        prune(model, structure)
     model.to(device_of(context.resources))  # type: ignore[arg-type]
-    _fine_tune(context, model, tokenizer, rows)
-    context.attempt.put(TICKET_FILE, _ticket(inputs, model, tokenizer, mask, rows).to_bytes())
+    with _held(model, mask):
+        _fine_tune(context, model, tokenizer, rows)
+    context.attempt.put(TICKET_FILE, _ticket(inputs, model, tokenizer, structure, rows).to_bytes())
+    return StageOutput({"sparsity": _sparsity(model, mask, structure, dense)})
+
+
+def _held(model: PreTrainedModel, mask: Mask) -> AbstractContextManager[object]:
+    """Single weights that are cut stay exactly zero in training; in the trained ticket the zeros are the mask."""
+    if isinstance(mask, StructuredMask):
+        return nullcontext()
+    return mask.hold({name: linear.weight for name, linear in weight_matrices(model).items()})
+
+
+def _sparsity(model: PreTrainedModel, mask: Mask, structure: StructuredMask, dense: ParameterCount) -> dict[str, float]:
     left = count_parameters(model)
-    sparsity = {
-        "heads": 100.0 * mask.heads_sparsity,
-        "neurons": 100.0 * mask.neurons_sparsity,
-        "parameters": left.without_embeddings,
-        "parameters_total": left.total,
+    cut = 0 if isinstance(mask, StructuredMask) else mask.weights_cut()
+    return {
+        "heads": 100.0 * structure.heads_sparsity,
+        "neurons": 100.0 * structure.neurons_sparsity,
+        "weights": 0.0 if isinstance(mask, StructuredMask) else 100.0 * mask.sparsity,
+        "parameters": left.without_embeddings - cut,
+        "parameters_total": left.total - cut,
         "parameters_dense": dense.without_embeddings,
     }
-    return StageOutput({"sparsity": sparsity})
 
 
 def _fine_tune(

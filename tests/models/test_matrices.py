@@ -1,0 +1,38 @@
+import torch
+from transformers import AutoModelForSequenceClassification, BertConfig
+
+from tests.models.tiny import tiny_model
+from tune_tickets.models.matrices import output_projections, weight_matrices
+
+
+def test_a_12_layer_bert_has_73_masked_matrices_of_the_published_size():
+    with torch.device("meta"):
+        model = AutoModelForSequenceClassification.from_config(BertConfig())
+    found = weight_matrices(model)
+    assert len(found) == 73
+    assert next(iter(found)) == "bert.encoder.layer.0.attention.self.query.weight"
+    assert list(found)[-1] == "bert.pooler.dense.weight"
+    # 12 layers of 4 x 768 x 768 + 2 x 768 x 3072, and the pooler.
+    assert sum(linear.weight.numel() for linear in found.values()) == 12 * 12 * 768**2 + 768**2
+
+
+def test_no_bias_embedding_layer_norm_or_classifier_is_masked():
+    for family in ("bert", "roberta"):
+        model = tiny_model(family)
+        found = weight_matrices(model)
+        parameters = dict(model.named_parameters())
+        assert all(parameters[name] is linear.weight for name, linear in found.items())
+        assert not [
+            name for name in found if any(part in name for part in ("bias", "embed", "LayerNorm", "classifier"))
+        ]
+
+
+def test_roberta_has_no_pooler_and_its_new_head_is_left_alone():
+    assert len(weight_matrices(tiny_model("bert"))) == 13
+    assert len(weight_matrices(tiny_model("roberta"))) == 12
+
+
+def test_output_projections_come_by_layer():
+    heads, neurons = output_projections(tiny_model())
+    assert list(heads) == [f"bert.encoder.layer.{layer}.attention.output.dense.weight" for layer in (0, 1)]
+    assert list(neurons) == [f"bert.encoder.layer.{layer}.output.dense.weight" for layer in (0, 1)]

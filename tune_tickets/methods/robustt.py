@@ -1,0 +1,154 @@
+"""RobustT, searching stage: hard-concrete masks trained under an adversary on a frozen fine-tuned model (its eq. 8).
+
+The search leaves a score per weight, log alpha; a ticket of any sparsity is drawn from it in one shot
+(`tickets.unstructured_drawing.draw_unstructured`), so one search serves them all.
+"""
+
+import io
+import pickle
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from tune_tickets.config.method import RobustT
+from tune_tickets.errors import StoreError
+from tune_tickets.models.anatomy import anatomy_of
+from tune_tickets.models.matrices import output_projections, weight_matrices
+from tune_tickets.models.seeding import derived_seed
+from tune_tickets.tickets.hard_concrete import HardConcrete
+from tune_tickets.tickets.weight_gates import WeightGates
+from tune_tickets.training.batches import Batches, EncodedRows
+from tune_tickets.training.loop import Recipe, train
+from tune_tickets.training.losses import cross_entropy
+from tune_tickets.training.schedule import build_optimizer, mini_epoch_ends, total_steps
+from tune_tickets.training.state import TrainState
+
+
+class Search:
+    """A mask training that can be left after any step and taken up again; `model` is the fine-tuned one, and frozen."""
+
+    def __init__(
+        self, method: RobustT, model: PreTrainedModel, rows: EncodedRows, seed: int, device: torch.device | str
+    ) -> None:
+        model.requires_grad_(False)
+        self._linears, shapes = gated_matrices(model, method)
+        self.gates = WeightGates(
+            shapes, HardConcrete(temperature=method.temperature), method.expected_gate, method.noise == "step", device
+        )
+        batches = Batches(rows, method.batch_size, seed, device)
+        self.state = TrainState(model, build_optimizer(self.gates, method.learning_rate, method.weight_decay))
+        self.ends = mini_epoch_ends(batches.steps_per_epoch, method.epochs, share=1.0)
+        self.history: list[dict[str, float]] = []
+        self._method = method
+        self._losses = torch.zeros((), device=device)
+        self.recipe = Recipe(
+            batches=batches,
+            loss=cross_entropy,
+            adversary=method.adversary,
+            total_steps=total_steps(batches.steps_per_epoch, method.epochs),
+            warmup=method.warmup,
+            clip=method.clip,
+            seed=seed,
+            penalty=self._penalty,
+        )
+
+    def run(self, on_epoch: Callable[[], None], on_step: Callable[[int], None]) -> None:
+        """Train the masks to the end of the schedule; `history` holds a record per epoch."""
+        with self.gates.attached(self._linears):
+            self._renew_noise()
+            for step, loss in train(self.state, self.recipe):
+                self._losses = self._losses + loss
+                self._renew_noise()
+                if step == self.ends[len(self.history)]:
+                    self._end_epoch()
+                    on_epoch()
+                on_step(step)
+
+    def to_bytes(self) -> bytes:
+        """What is needed to go on; the frozen model is not part of it."""
+        stream = io.BytesIO()
+        content = {
+            "step": self.state.step,
+            "gates": self.gates.state_dict(),
+            "optimizer": self.state.optimizer.state_dict(),
+            "losses": self._losses,
+            "history": self.history,
+        }
+        torch.save(content, stream)
+        return stream.getvalue()
+
+    def restore(self, checkpoint: bytes) -> None:
+        """Go back to a checkpoint of the same search; after an error, build the search anew."""
+        try:
+            # weights_only: a checkpoint can hold numbers, never code.
+            content = torch.load(io.BytesIO(checkpoint), map_location=self._losses.device, weights_only=True)
+            self.gates.load_state_dict(content["gates"])
+            self.state.optimizer.load_state_dict(content["optimizer"])
+            self.state.step = int(content["step"])
+            self._losses, self.history = content["losses"], content["history"]
+        except (RuntimeError, ValueError, KeyError, TypeError, EOFError, pickle.UnpicklingError) as error:
+            raise StoreError(
+                f"a checkpoint of a mask training cannot be read or belongs to another model ({error}); "
+                "delete it and the search starts afresh"
+            ) from error
+
+    def _penalty(self) -> Tensor:
+        method = self._method
+        factor = ramp(self.state.step, self.recipe.total_steps, method.penalty_start, method.penalty_ramp)
+        return method.penalty * factor * self.gates.penalty(method.penalty_mean)
+
+    def _renew_noise(self) -> None:
+        self.gates.renew(derived_seed(self.recipe.seed, "gates", self.state.step))
+
+    def _end_epoch(self) -> None:
+        epoch = len(self.history) + 1
+        steps = self.ends[epoch - 1] - (self.ends[epoch - 2] if epoch > 1 else 0)
+        zero, one = self.gates.shares_at_ends()
+        with torch.no_grad():
+            alive = float(self.gates.penalty(self._method.penalty_mean))
+        self.history.append(
+            {
+                "step": epoch,
+                "loss": float(self._losses) / steps,
+                "penalty": alive,
+                "masks_zero": 100.0 * zero,
+                "masks_one": 100.0 * one,
+            }
+        )
+        self._losses = torch.zeros_like(self._losses)
+
+
+def ramp(step: int, total: int, start: float, length: float) -> float:
+    """The share of the full λ at a step (from 0): 0 for `start` of the steps, linear to 1 over `length` of them."""
+    begun = step / total - start
+    if begun < 0:
+        return 0.0
+    return 1.0 if begun >= length else begun / length
+
+
+def gated_matrices(model: PreTrainedModel, method: RobustT) -> tuple[dict[str, nn.Linear], dict[str, tuple[int, ...]]]:
+    """The linears that get gates, and the shapes of these gates.
+
+    Structured gates stand on the columns of the two output projections, which scales heads and neurons as
+    `tickets.gates` does.
+    """
+    if method.grouping == "weight":
+        linears = weight_matrices(model)
+        return linears, {name: tuple(linear.weight.shape) for name, linear in linears.items()}
+    anatomy = anatomy_of(model)
+    by_head, by_neuron = output_projections(model)
+    widths = dict.fromkeys(by_head, anatomy.heads) | dict.fromkeys(by_neuron, anatomy.neurons)
+    return by_head | by_neuron, {name: (1, width) for name, width in widths.items()}
+
+
+def structured_scores(model: PreTrainedModel, scores: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+    """Scores of a structured search as [layers, heads] and [layers, neurons] for `tickets.drawing.draw`.
+
+    That ranks by magnitude, so every kind is shifted to be positive, in float64 to keep the order of all logits.
+    """
+    heads, neurons = (
+        torch.cat([scores[name].double() for name in projections]) for projections in output_projections(model)
+    )
+    return heads - heads.min() + 1, neurons - neurons.min() + 1

@@ -1,0 +1,42 @@
+"""Stage `masks`: RobustT's mask training on the frozen weights of a fine-tuned model, resumable after every epoch."""
+
+from tune_tickets.config.method import RobustT
+from tune_tickets.methods.robustt import Search, structured_scores
+from tune_tickets.tickets.distance import Trajectory
+from tune_tickets.tickets.unstructured_drawing import scores_to_bytes
+from tune_tickets.trial.backbone import device_of, encode_rows
+from tune_tickets.trial.bodies.draw import SCORES_FILE
+from tune_tickets.trial.bodies.evaluate import load_trained
+from tune_tickets.trial.bodies.search import TRAJECTORY_FILE
+from tune_tickets.trial.execution import StageContext, StageOutput
+from tune_tickets.trial.rows import load_rows
+
+_STATE_FILE = "state.pt"
+
+
+def run(context: StageContext) -> StageOutput:
+    """Train the masks and keep their logits: every sparsity is drawn from these."""
+    method = RobustT.model_validate(context.inputs["method"])
+    finetuned = load_trained(context)
+    rows = encode_rows(finetuned.tokenizer, load_rows(context).train, context.inputs["max_length"])
+    search = Search(method, finetuned.model, rows, context.inputs["seed"], device_of(context.resources))
+    stored = context.store.load_checkpoint(context.stage)
+    if stored is not None:
+        search.restore(stored[_STATE_FILE])
+        for record in search.history:
+            context.report(record)
+
+    def epoch_done() -> None:
+        context.report(search.history[-1])
+        if context.checkpoint_due():
+            context.save_checkpoint({_STATE_FILE: search.to_bytes()})
+
+    search.run(epoch_done, on_step=lambda step: context.progress(step, search.ends[-1]))
+    scores = search.gates.scores()
+    if method.grouping == "structured":
+        heads, neurons = structured_scores(finetuned.model, scores)
+        context.attempt.put(TRAJECTORY_FILE, Trajectory(heads[None], neurons[None]).to_bytes())
+    else:
+        context.attempt.put(SCORES_FILE, scores_to_bytes(scores))
+    context.drop_checkpoint()
+    return StageOutput(dict(search.history[-1]))
