@@ -24,10 +24,21 @@ def test_names_become_legal(name, expected):
 @pytest.mark.integration
 @pytest.mark.parametrize("name", ["aua/textfooler/minilm", "a@b:c", "/absolute//twice", "../up", "", "x" * 300, "."])
 def test_mlflow_agrees_that_they_are_legal(name):
+    from mlflow.entities import Param
     from mlflow.utils.validation import _validate_metric, _validate_param
 
-    _validate_metric(legal_name(name), 1.0, 0, 0)
-    _validate_param(legal_name(name), "value")
+    # Both raise on a name that MLflow refuses; the next test shows that they do.
+    assert _validate_metric(legal_name(name), 1.0, 0, 0) is None
+    assert _validate_param(legal_name(name), "value") == Param(legal_name(name), "value")
+
+
+@pytest.mark.integration
+def test_mlflow_refuses_a_name_that_was_not_made_legal():
+    from mlflow.exceptions import MlflowException
+    from mlflow.utils.validation import _validate_metric
+
+    with pytest.raises(MlflowException, match="Invalid"):
+        _validate_metric("../up", 1.0, 0, 0)
 
 
 def test_a_long_value_shows_that_it_was_cut():

@@ -67,9 +67,9 @@ def test_the_same_settings_give_the_same_ticket_bit_for_bit(make_pipeline, store
 
 
 def test_equal_masks_share_retraining_however_they_were_drawn(make_pipeline):
-    first, second = make_pipeline(method__gamma=0.4), make_pipeline(method__gamma=0.4)
     # 0.3 and 0.302 of 96 neurons both cut 29.
-    second.settings.method.drawing.__dict__["neurons"] = 0.302
+    first = make_pipeline(method__gamma=0.4, method__drawing__neurons=0.3)
+    second = make_pipeline(method__gamma=0.4, method__drawing__neurons=0.302)
     one, other = first.draw(ignore), second.draw(ignore)
     assert one.digest != other.digest
     assert one.content == other.content
@@ -77,8 +77,9 @@ def test_equal_masks_share_retraining_however_they_were_drawn(make_pipeline):
 
 
 def test_a_ticket_starts_from_the_pre_trained_weights_and_the_dense_classifier(make_pipeline, store_url):
-    pipeline = make_pipeline(retraining__learning_rate=1e-12)
-    pipeline.settings.retraining.__dict__["learning_rate"] = 1e-12
+    pipeline = make_pipeline()
+    still = pipeline.settings.retraining.model_copy(update={"learning_rate": 1e-12})
+    pipeline.settings = pipeline.settings.model_copy(update={"retraining": still})
     trained = pipeline._run(pipeline._retrain(pipeline.draw(ignore)), ignore)
     dense = pipeline._run(pipeline._retrain(None), ignore)
     store = Store(store_url)
