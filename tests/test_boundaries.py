@@ -23,7 +23,8 @@ MAY_IMPORT = {
     "report": {"evaluation"},
     "trial": {"space", "methods", "tickets", "training", "models", "data", "attacks", "evaluation", "objective"},
     "tuning": {"space", "trial", "tickets", "models", "data", "attacks", "objective", "tracking", "report"},
-    "cli": {"space", "tuning", "trial", "report", "data", "tracking"},
+    # `fetch` brings the resources of the attacks.
+    "cli": {"space", "tuning", "trial", "report", "data", "tracking", "attacks"},
 }
 ONLY_IN = {"textattack": {"attacks"}, "mlflow": {"tracking"}, "ray": {"trial", "tuning"}, "optuna": {"tuning"}}
 

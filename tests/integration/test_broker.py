@@ -142,3 +142,15 @@ def test_a_trial_coordinator_imports_neither_torch_nor_textattack():
     heavy = ("torch", "transformers", "textattack", "mlflow", "optuna", "datasets")
     code = f"import sys, tune_tickets.trial.trainable; print([name for name in {heavy} if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+def test_workers_are_kept_off_the_network_as_the_driver_is(session):
+    names = ("TUNE_TICKETS_OFFLINE", "HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "TRANSFORMERS_OFFLINE")
+
+    @ray.remote(num_cpus=0)
+    def seen() -> list[str | None]:
+        return [os.environ.get(name) for name in names]
+
+    told = ray.get_runtime_context().runtime_env["env_vars"]
+    assert [told[name] for name in names] == ["1"] * 4
+    assert ray.get(seen.remote(), timeout=60) == ["1"] * 4

@@ -18,6 +18,7 @@ WHOLE: Members = ("",)
 """Stands for a plain file, which is read as it is."""
 
 _DIGESTS = "digests.json"
+_GZIP = b"\x1f\x8b"
 
 
 def complete(path: Path, alternatives: Sequence[Members]) -> Members | None:
@@ -52,8 +53,10 @@ def open_member(path: Path, member: str) -> Iterator[IO[bytes]]:
                 yield stream
         return
     file = path / member if member else path
-    with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as plain:
-        yield plain  # type: ignore[misc]
+    with file.open("rb") as stream:
+        packed = stream.read(len(_GZIP)) == _GZIP
+        stream.seek(0)
+        yield gzip.GzipFile(fileobj=stream) if packed else stream  # type: ignore[misc]
 
 
 def read_member(path: Path, member: str) -> bytes:

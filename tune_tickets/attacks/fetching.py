@@ -1,124 +1,89 @@
 """Bringing resources: whole or not at all, with a sha256 that is known or, from the first download on, written down."""
 
-import hashlib
-import http.client
 import json
 import os
 import shutil
 import tarfile
-import urllib.error
-import urllib.request
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from filelock import FileLock
 
 from tune_tickets.attacks.contents import content_digest
-from tune_tickets.attacks.resolver import Found, found_at, hub_id
-from tune_tickets.attacks.resource_table import Resource
+from tune_tickets.attacks.download import Progress, download, unheard
+from tune_tickets.attacks.resolver import (
+    SUMS_FILE,
+    Damaged,
+    Found,
+    explain,
+    hub_id,
+    kept_in,
+    kept_names,
+    look,
+    recorded_sums,
+    resources_folder,
+)
+from tune_tickets.attacks.resource_table import SENTENCE_ENCODER, Resource
 from tune_tickets.errors import ResourceError
 
-Progress = Callable[[int, int | None], None]
-"""Called with the bytes that are here and, if known, the bytes in all."""
-
-_SUMS = "checksums.json"
-_CHUNK = 2**18
-_SECONDS = 30.0
+_LOCK = ".fetching"
 _HUB_FILES = ("config.json", "model.safetensors", "tokenizer*.json", "special_tokens_map.json", "vocab.*", "merges.txt")
 
 
-def fetch(resource: Resource, folder: Path, progress: Progress = lambda done, total: None) -> Found:
+@dataclass(frozen=True)
+class Brought:
+    """A resource that is now where it should be, and how it came there."""
+
+    found: Found
+    how: str
+
+
+def bring(resource: Resource, cache: Path | None, offline: bool, progress: Progress = unheard) -> Brought:
+    """Make sure that a resource is on this machine or, if one is named, in a cache folder to be taken along."""
+    here = _undamaged(resource, None)
+    if resource.name == SENTENCE_ENCODER and here is not None:
+        return Brought(here, "comes with the installation")
+    if cache is not None:
+        kept = _undamaged(resource, resources_folder(cache))
+        if kept is not None or here is None:
+            here = kept
+        else:
+            return Brought(_copy(here, resource, resources_folder(cache)), f"copied ({here.where})")
+    if here is not None:
+        return Brought(here, f"is there ({here.where})")
+    if offline:
+        raise ResourceError(explain(resource, "the network is not touched"))
+    if resource.url is None and resource.hub is None:
+        raise ResourceError(explain(resource, "it cannot be fetched"))
+    found = fetch(resource, resources_folder(cache), progress)
+    return Brought(
+        found, "fetched, sha256 as published" if resource.sha256 else "fetched, its sha256 is now written down"
+    )
+
+
+def fetch(resource: Resource, folder: Path, progress: Progress = unheard) -> Found:
     """Bring a resource into a folder of resources; one that is there and unchanged is left as it is."""
     folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder / ".fetching"):
-        kept = kept_in(resource, folder)
+    with FileLock(folder / _LOCK):
+        try:
+            kept = kept_in(resource, folder)
+        except Damaged as damage:
+            _remove(damage.path)
+            kept = None
         if kept is not None:
             return kept
         if resource.hub is not None:
-            _from_hub(resource, folder / resource.folder)
+            _from_hub(resource, folder / kept_names(resource)[-1])
         elif resource.url is not None:
             _from_url(resource, folder, progress)
-        found = _found_in(resource, folder)
-        if found is None:
-            raise ResourceError(f"what was fetched as the {resource.name} does not hold {resource.form}")
-        _write_sum(folder, resource, found)
-        return found
+        return _kept(resource, folder)
 
 
-def kept_in(resource: Resource, folder: Path) -> Found | None:
-    """The resource in a folder of resources, unless it has changed since it was fetched."""
-    found = _found_in(resource, folder)
-    if found is None:
+def _undamaged(resource: Resource, folder: Path | None) -> Found | None:
+    try:
+        return look(resource) if folder is None else kept_in(resource, folder)
+    except Damaged:
         return None
-    recorded = _sums(folder).get(resource.option)
-    return found if recorded in (None, content_digest(found.path, found.members)) else None
-
-
-def copy(found: Found, resource: Resource, folder: Path) -> Found:
-    """Put a resource that is elsewhere on this machine into a folder of resources."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder / ".fetching"):
-        kept = kept_in(resource, folder)
-        if kept is not None and kept.identity == found.identity:
-            return kept
-        target = folder / (resource.folder if found.path.is_dir() else resource.file)
-        making = folder / f".copying-{resource.option}"
-        if found.path.is_dir():
-            shutil.rmtree(making, ignore_errors=True)
-            for member in found.members:
-                (making / member).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(found.path / member, making / member)
-            shutil.rmtree(target, ignore_errors=True)
-        else:
-            shutil.copyfile(found.path, making)
-        os.replace(making, target)
-        copied = found_at(resource, target, str(folder))
-        assert copied is not None
-        _write_sum(folder, resource, copied)
-        return copied
-
-
-def download(url: str, target: Path, sha256: str | None, progress: Progress) -> str:
-    """Fetch a file and return its sha256; a broken-off download of a known sum goes on where it ended."""
-    part = target.with_name(f"{target.name}.part")
-    if sha256 is None:  # whether the rest would belong to the same file could not be known
-        part.unlink(missing_ok=True)
-    try:
-        _receive(url, part, progress)
-    except (OSError, http.client.HTTPException) as error:
-        raise ResourceError(f"{url} cannot be fetched ({error})") from None
-    with part.open("rb") as stream:
-        digest = hashlib.file_digest(stream, "sha256").hexdigest()
-    if sha256 is not None and digest != sha256:
-        part.unlink()
-        raise ResourceError(
-            f"{url} has sha256 {digest} where {sha256} was expected: it was changed on its way or there"
-        )
-    os.replace(part, target)
-    return digest
-
-
-def _receive(url: str, part: Path, progress: Progress) -> None:
-    start = part.stat().st_size if part.exists() else 0
-    request = urllib.request.Request(url, headers={"Range": f"bytes={start}-"} if start else {})
-    try:
-        response = urllib.request.urlopen(request, timeout=_SECONDS)
-    except urllib.error.HTTPError as error:
-        if error.code != http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-            raise
-        return  # all of it is here; the sum will tell
-    with response:
-        start = start if response.status == http.HTTPStatus.PARTIAL_CONTENT else 0
-        length = response.headers.get("Content-Length")
-        total = None if length is None else start + int(length)
-        done = start
-        with part.open("ab" if start else "wb") as stream:
-            while chunk := response.read(_CHUNK):
-                stream.write(chunk)
-                done += len(chunk)
-                progress(done, total)
-    if total is not None and done < total:
-        raise OSError(f"the connection ended after {done} of {total} bytes; run it again")
 
 
 def _from_url(resource: Resource, folder: Path, progress: Progress) -> None:
@@ -127,10 +92,9 @@ def _from_url(resource: Resource, folder: Path, progress: Progress) -> None:
     download(resource.url, archive, resource.sha256, progress)
     if archive.name.endswith(".tar.gz"):
         making = folder / f".unpacking-{resource.option}"
-        shutil.rmtree(making, ignore_errors=True)
+        _remove(making)
         with tarfile.open(archive) as tar:
             tar.extractall(making, filter="data")  # refuses paths that lead outside
-        shutil.rmtree(folder / resource.folder, ignore_errors=True)
         os.replace(making, folder / resource.folder)
         archive.unlink()
 
@@ -140,31 +104,53 @@ def _from_hub(resource: Resource, target: Path) -> None:
 
     name = hub_id(resource)
     assert name is not None
-    making = target.with_name(f".fetching-{target.name}")
+    making = target.with_name(f".fetching-{target.name}")  # what is in it already is not fetched again
     try:
         snapshot_download(name, local_dir=making, allow_patterns=list(_HUB_FILES))
     except (OSError, ValueError) as error:
         raise ResourceError(f"the hub model {name} cannot be fetched ({str(error).splitlines()[0]})") from None
-    shutil.rmtree(making / ".cache", ignore_errors=True)
-    shutil.rmtree(target, ignore_errors=True)
+    _remove(making / ".cache")
     os.replace(making, target)
 
 
-def _found_in(resource: Resource, folder: Path) -> Found | None:
-    places = (folder / resource.folder, folder / resource.file)
-    return next((found for path in places if (found := found_at(resource, path, "cache")) is not None), None)
+def _copy(found: Found, resource: Resource, folder: Path) -> Found:
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / _LOCK):
+        making = folder / f".copying-{resource.option}"
+        _remove(making)
+        if found.path.is_file():
+            shutil.copyfile(found.path, making)
+        else:
+            beside = [file.name for pattern in _HUB_FILES for file in found.path.glob(pattern)] if resource.hub else []
+            for member in {*found.members, *beside}:
+                (making / member).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(found.path / member, making / member)
+        names = kept_names(resource)
+        for name in names:
+            _remove(folder / name)
+        os.replace(making, folder / (names[-1] if making.is_file() else names[0]))
+        return _kept(resource, folder)
 
 
-def _sums(folder: Path) -> dict[str, str]:
-    try:
-        content = json.loads((folder / _SUMS).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}
+def _kept(resource: Resource, folder: Path) -> Found:
+    """What has just been put into the folder; its sum is written down."""
+    sums = {name: value for name, value in recorded_sums(folder).items() if name not in kept_names(resource)}
+    _write(folder, sums)
+    found = kept_in(resource, folder)
+    if found is None:
+        raise ResourceError(f"what was fetched as the {resource.name} does not hold {resource.form}")
+    _write(folder, {**sums, found.path.name: content_digest(found.path, found.members)})
+    return found
 
 
-def _write_sum(folder: Path, resource: Resource, found: Found) -> None:
-    sums = {**_sums(folder), resource.option: content_digest(found.path, found.members)}
-    temporary = folder / f".{_SUMS}"
+def _write(folder: Path, sums: dict[str, str]) -> None:
+    temporary = folder / f".{SUMS_FILE}"
     temporary.write_text(json.dumps(sums, indent=1, sort_keys=True), encoding="utf-8")
-    temporary.replace(folder / _SUMS)
+    temporary.replace(folder / SUMS_FILE)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

@@ -1,5 +1,6 @@
 """Where a resource is: explicit path, cache, NLTK's data, Debian's packages, and last a download if that is allowed."""
 
+import json
 import os
 import sys
 from collections.abc import Iterator
@@ -13,7 +14,17 @@ from tune_tickets.errors import ResourceError
 from tune_tickets.models.bundled import WEIGHTS_SHA256, bundled_encoder_path
 from tune_tickets.offline import OFFLINE_VARIABLE, is_offline
 
+SUMS_FILE = "checksums.json"
 _SHOWN_DIGITS = 12
+
+
+class Damaged(ResourceError):
+    """A fetched resource is not what was fetched."""
+
+    def __init__(self, resource: Resource, path: Path) -> None:
+        remedy = f"`tune-tickets fetch {resource.option}` brings it anew"
+        super().__init__(f"{path} has changed since it was fetched: {remedy}")
+        self.path = path
 
 
 @dataclass(frozen=True)
@@ -41,15 +52,15 @@ def resolve(name: str, *, offline: bool | None = None) -> Found:
     if found is not None:
         return found
     if is_offline() if offline is None else offline:
-        raise ResourceError(_explain(resource, "the network is not touched"))
+        raise ResourceError(explain(resource, "the network is not touched"))
     if resource.hub is None and resource.url is None:
-        raise ResourceError(_explain(resource, "it cannot be fetched"))
+        raise ResourceError(explain(resource, "it cannot be fetched"))
     from tune_tickets.attacks.fetching import fetch
 
     try:
         return fetch(resource, resources_folder())
     except ResourceError as error:
-        raise ResourceError(_explain(resource, f"fetching it failed: {error}")) from None
+        raise ResourceError(explain(resource, f"fetching it failed: {error}")) from None
 
 
 def look(resource: Resource) -> Found | None:
@@ -60,8 +71,31 @@ def look(resource: Resource) -> Found | None:
     explicit = os.environ.get(resource.variable)
     if explicit:
         return _explicit(resource, explicit)
-    candidates = (found_at(resource, place.path, place.where) for place in _places(resource))
+    kept = kept_in(resource, resources_folder())
+    if kept is not None:
+        return kept
+    candidates = (found_at(resource, place.path, place.where) for place in _outside(resource))
     return next((found for found in candidates if found is not None), _in_hub_cache(resource, resource.hub))
+
+
+def kept_in(resource: Resource, folder: Path) -> Found | None:
+    """The resource in a folder of fetched resources; one that has changed since it was fetched is an error."""
+    for name in kept_names(resource):
+        found = found_at(resource, folder / name, "cache")
+        if found is not None:
+            if recorded_sums(folder).get(name) not in (None, content_digest(found.path, found.members)):
+                raise Damaged(resource, found.path)
+            return found
+    return None
+
+
+def recorded_sums(folder: Path) -> dict[str, str]:
+    """The sums of what was fetched into a folder, by name."""
+    try:
+        content = json.loads((folder / SUMS_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def found_at(resource: Resource, path: Path, where: str) -> Found | None:
@@ -89,7 +123,7 @@ def hub_id(resource: Resource) -> str | None:
 def _explicit(resource: Resource, value: str) -> Found | None:
     path = Path(value).expanduser()
     if resource.hub is not None and not _is_path(value):
-        return _in_hub_cache(resource, value)
+        return kept_in(resource, resources_folder()) or _in_hub_cache(resource, value)
     found = found_at(resource, path, resource.variable)
     if found is None:
         lacking = missing(path, resource.contents[0]) if path.exists() and resource.contents else []
@@ -106,10 +140,17 @@ def _is_path(value: str) -> bool:
     return path.exists() or path.is_absolute() or value.startswith(".") or value.count("/") > 1
 
 
-def _places(resource: Resource) -> Iterator[_Place]:
-    kept = resources_folder()
-    yield _Place(kept / resource.folder, "cache")
-    yield _Place(kept / resource.file, "cache")
+def kept_names(resource: Resource) -> list[str]:
+    """Under which names a resource may lie in a folder of resources; hub models lie there by their own."""
+    if resource.hub is None:
+        return [resource.folder, resource.file]
+    name = hub_id(resource)
+    assert name is not None
+    own = f"{resource.folder}--{name.replace('/', '--')}"
+    return [resource.folder, own] if name == resource.hub else [own]
+
+
+def _outside(resource: Resource) -> Iterator[_Place]:
     if resource.nltk is not None:
         for folder in _nltk_folders():
             yield _Place(folder / resource.nltk, "NLTK data")
@@ -139,11 +180,13 @@ def _in_hub_cache(resource: Resource, name: str | None) -> Found | None:
     return found_at(resource, folder, f"hub cache of {name}")
 
 
-def _explain(resource: Resource, reason: str) -> str:
+def explain(resource: Resource, reason: str) -> str:
+    """What to tell a user who lacks a resource: where it was looked for and how it can be had."""
     looked = [f"{resource.variable}: not set"] if not os.environ.get(resource.variable) else []
-    for place in dict.fromkeys(_places(resource)):
-        lacking = missing(place.path, resource.contents[0])[:3] if place.path.exists() and resource.contents else []
-        looked.append(f"{place.path}: {'lacks ' + ', '.join(lacking) if lacking else 'not there'}")
+    kept = resources_folder()
+    for path in (*(kept / name for name in kept_names(resource)), *(place.path for place in _outside(resource))):
+        lacking = missing(path, resource.contents[0])[:3] if path.exists() and resource.contents else []
+        looked.append(f"{path}: {'lacks ' + ', '.join(lacking) if lacking else 'not there'}")
     if resource.hub is not None:
         looked.append(f"{hub_id(resource)}: not in the hub's cache")
     ways = [f"set {resource.variable} to {resource.form}"]

@@ -160,6 +160,8 @@ NEEDED_BY: dict[str, tuple[str, ...]] = {
         "universal tagset",
         "stop words",
     ),
+    "textfooler/minilm": (SENTENCE_ENCODER,),
+    "textbugger/minilm": (SENTENCE_ENCODER,),
     "textfooler/cf8": ("counter-fitted neighbours", "tagger", "universal tagset", "stop words"),
     "textbugger": ("counter-fitted vectors", "universal sentence encoder", "stop words"),
     "bert-attack": ("masked lm", "universal sentence encoder", "stop words"),

@@ -8,6 +8,7 @@ import typer
 
 from tune_tickets import __version__
 from tune_tickets.errors import TicketsError
+from tune_tickets.offline import go_offline, is_offline
 
 app = typer.Typer(
     name="tune-tickets",
@@ -28,6 +29,7 @@ Output = Annotated[
     Path | None,
     typer.Option("--output", "-o", help="Results folder; default results/<name>-<time>"),
 ]
+Offline = Annotated[bool, typer.Option("--offline", help="Never touch the network; say what is missing")]
 
 
 @app.command()
@@ -40,8 +42,11 @@ def run(
         str | None,
         typer.Option(help="Stage store (folder or fsspec URL); default beside the results"),
     ] = None,
+    offline: Offline = False,
 ) -> None:
     """Run a search and keep the best ticket."""
+    if offline:
+        go_offline()
     from tune_tickets.cli.run import run as run_verb
 
     run_verb(experiment, overrides or [], output, resume, store)
@@ -88,6 +93,29 @@ def ui(
 
 
 @app.command()
+def fetch(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Resources, e.g. tagger wordnet; default: all")
+    ] = None,
+    to: Annotated[
+        Path | None, typer.Option("--to", help="A cache folder to take along to machines without a network")
+    ] = None,
+    show: Annotated[bool, typer.Option("--list", help="Show what is here and which attacks need it")] = False,
+    offline: Offline = False,
+) -> None:
+    """Bring and verify what attacks need beside the installation: vectors, taggers, WordNet, encoders."""
+    if offline:
+        go_offline()
+    from tune_tickets.cli.fetch import fetch as fetch_verb
+    from tune_tickets.cli.fetch import show as show_resources
+
+    if show:
+        show_resources()
+    else:
+        fetch_verb(names or [], to, offline)
+
+
+@app.command()
 def schema() -> None:
     """Print the JSON schema of experiment files, for completion in editors."""
     from tune_tickets.cli.check import schema as schema_verb
@@ -108,6 +136,8 @@ def options(
     ] = False,
 ) -> None:
     """Options of every verb."""
+    if is_offline():
+        go_offline()  # the hub's libraries are to know it too
 
 
 def main(arguments: list[str] | None = None) -> None:

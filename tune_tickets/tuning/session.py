@@ -11,6 +11,7 @@ import ray
 
 from tune_tickets.config.resources import Resources
 from tune_tickets.errors import ResourceError
+from tune_tickets.offline import is_offline, offline_environment
 from tune_tickets.trial import guard
 
 _QUIET = {
@@ -38,8 +39,9 @@ def ray_session(resources: Resources, databases: list[Path]) -> Iterator[None]:
     """A Ray session for one experiment; a local one is shut down at the end, a cluster is only left."""
     os.environ.update({key: os.environ.get(key, value) for key, value in _QUIET.items()})
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
+    variables = {guard.ENVIRONMENT: os.pathsep.join(str(path) for path in databases)}
     environment = {
-        "env_vars": {guard.ENVIRONMENT: os.pathsep.join(str(path) for path in databases)},
+        "env_vars": variables | (offline_environment() if is_offline() else {}),
         "worker_process_setup_hook": "tune_tickets.trial.guard.install",
     }
     try:
