@@ -45,6 +45,14 @@ def one_thread():
 
 
 @pytest.fixture(scope="session")
+def toolkit():
+    """TextAttack, imported our way: its own looks for downloads."""
+    from tune_tickets.attacks.resources import import_textattack
+
+    return import_textattack()
+
+
+@pytest.fixture(scope="session")
 def tokenizer():
     return AutoTokenizer.from_pretrained(bundled_encoder_path(), local_files_only=True)
 

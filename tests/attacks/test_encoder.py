@@ -63,6 +63,8 @@ def test_the_texts_used_last_are_remembered(parts, monkeypatch):
 
 
 def test_similarity_is_the_cosine_and_one_for_the_same_text():
-    same, other = load_encoder(torch.device("cpu")).similarity("a dull film", ["a dull film", "stock markets fell"])
+    same, other = load_encoder(torch.device("cpu")).similarities(
+        [("a dull film", "a dull film"), ("a dull film", "stock markets fell")]
+    )
     assert same == pytest.approx(1.0, abs=1e-5)
     assert other < 0.5

@@ -81,7 +81,7 @@ def test_similarity_keeps_what_reaches_the_threshold_and_tells_the_search(parts)
     encoder = load_encoder(torch.device("cpu"))
     original = parts.AttackedText("a wonderful film about two friends")
     texts = [changed(parts, original, 1, "lovely"), changed(parts, original, 2, "refrigerator")]
-    values = encoder.similarity(original.text, [text.text for text in texts])
+    values = encoder.similarities([(original.text, text.text) for text in texts])
     threshold = sum(values) / 2
     assert values[0] > threshold > values[1]
     constraint = parts.SentenceSimilarity(encoder, 0, threshold, 15)

@@ -10,7 +10,8 @@ import pytest
 
 from tune_tickets.attacks import contents
 from tune_tickets.attacks.resolver import resolve
-from tune_tickets.attacks.resource_table import NEEDED_BY, RESOURCES, find_resource
+from tune_tickets.attacks.resource_table import RESOURCES, find_resource
+from tune_tickets.attacks.threat import THREATS
 from tune_tickets.errors import ConfigError, ResourceError
 
 TAGSET = "NN\tNOUN\nVB\tVERB\n"
@@ -146,4 +147,4 @@ def test_names_are_known_in_every_spelling_and_the_tables_fit_together():
     assert find_resource("Universal_Tagset") is find_resource("universal-tagset") is RESOURCES["universal tagset"]
     with pytest.raises(ConfigError, match="unknown resource 'parser': known are"):
         find_resource("parser")
-    assert {name for needed in NEEDED_BY.values() for name in needed} <= set(RESOURCES)
+    assert {name for threat in THREATS.values() for name in threat.needs} <= set(RESOURCES)

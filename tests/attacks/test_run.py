@@ -22,7 +22,7 @@ PRAISE = "It is a wonderful film that nobody in the small town will ever forget.
 
 
 def attack(victim, rows, threat=FOOLER, seed=0, **options):
-    return attack_rows(victim, rows, threat, ("text",), "text", ("neg", "pos"), seed, **options)
+    return attack_rows(victim, rows, threat, ("text",), "text", ("neg", "pos"), seed, **options).records
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_the_other_column_of_a_pair_is_locked(counting_victim, threat, attacked)
         AttackRow(1, ("I saw it. 这部电影很好看", "I like wonderful films."), 1),
         AttackRow(2, ("it <SPLIT> is a wonderful film", "a wonderful story <SPLIT> it is"), 1),
     ]
-    records = attack_rows(victim, rows, threat, columns, attacked, ("no", "yes"), seed=0)
+    records = attack_rows(victim, rows, threat, columns, attacked, ("no", "yes"), seed=0).records
     own = columns.index(attacked)
     for row, record in zip(rows, records, strict=True):
         assert record.status == "failed"

@@ -4,25 +4,72 @@ from dataclasses import replace
 
 import pytest
 
-from tune_tickets.attacks.threat import ANTONYMS_VARIABLE, KNOWN_THREATS, get_threat
+from tune_tickets.attacks.threat import ANTONYMS_VARIABLE, KNOWN_THREATS, get_threat, named
 from tune_tickets.errors import ConfigError, ResourceError
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones():
-    with pytest.raises(ConfigError, match=r"textfooler/stock.*textfooler/minilm, textbugger/minilm"):
+    with pytest.raises(
+        ConfigError, match=r"textfooler/stock.*textfooler, textbugger, .*textfooler/minilm, textbugger/minilm"
+    ):
         get_threat("textfooler/stock")
 
 
 def test_every_known_name_has_its_own_fingerprint_which_does_not_change_between_calls():
-    fingerprints = [get_threat(name).fingerprint for name in KNOWN_THREATS]
+    fingerprints = [named(name).fingerprint for name in KNOWN_THREATS]
     assert len(set(fingerprints)) == len(KNOWN_THREATS)
-    assert fingerprints == [get_threat(name).fingerprint for name in KNOWN_THREATS]
+    assert fingerprints == [named(name).fingerprint for name in KNOWN_THREATS]
+    assert get_threat("textfooler/minilm").fingerprint == get_threat("textfooler/minilm").fingerprint
+
+
+def test_the_settings_of_the_papers_are_those_of_robustt_table_6():
+    neighbours = {name: named(name).max_candidates for name in ("textfooler", "textbugger", "bae-counterfitted")}
+    assert neighbours == {"textfooler": 50, "textbugger": 5, "bae-counterfitted": 50}
+    similarity = {name: named(name).min_similarity for name in neighbours}
+    assert similarity == {"textfooler": pytest.approx(0.84, abs=0.001), "textbugger": 0.8, "bae-counterfitted": 0.2}
+    assert named("bae-counterfitted").max_modified == 0.9
+
+
+def test_parameters_can_be_set_and_show_in_name_and_fingerprint():
+    threat = get_threat("textfooler/minilm", max_candidates=20, max_modified=0.3)
+    assert (threat.max_candidates, threat.max_modified) == (20, 0.3)
+    assert threat.name == "textfooler/minilm:max_candidates:20:max_modified:0.3"
+    assert threat.fingerprint != get_threat("textfooler/minilm").fingerprint
+    assert get_threat("textfooler/minilm", max_candidates=8) == get_threat("textfooler/minilm")
+
+
+def test_a_parameter_the_recipe_does_not_have_is_refused_with_those_it_has():
+    with pytest.raises(ConfigError, match=r"'pwws' has no window: settable are max_modified"):
+        named("pwws", window=5)
+    with pytest.raises(ConfigError, match=r"has no swaps: settable are max_candidates, .*max_modified"):
+        named("textfooler/minilm", swaps=1)
+
+
+def test_what_must_be_fetched_is_told_by_the_parts():
+    assert named("textfooler/minilm").needs == ()
+    assert named("deepwordbug/local").needs == ()
+    assert named("textfooler/cf8").needs == ("counter-fitted neighbours",)
+    assert named("pwws").needs == ("wordnet", "stop words")
+    assert set(named("bert-attack").needs) == {"masked lm", "stop words", "universal sentence encoder"}
+    assert named("bert-attack/minilm").fits_masked_lm
+    assert not named("bert-attack").fits_masked_lm
+
+
+def test_a_fitted_masked_lm_is_part_of_the_fingerprint_and_must_be_named():
+    first, second = (get_threat("bert-attack/minilm", masked_lm=name) for name in ("one", "two"))
+    assert first.fingerprint != second.fingerprint
+    with pytest.raises(ResourceError, match=r"needs a masked language model fitted on the backbone"):
+        get_threat("bert-attack/minilm")
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"recipe": "textbugger"},
+        {"swaps": "bugs"},
+        {"words": "cf8"},
+        {"ranking": "unk"},
+        {"stop_words": "nltk"},
+        {"max_modified": 0.5},
         {"max_candidates": 9},
         {"min_word_cosine": 0.38},
         {"min_similarity": 0.81},

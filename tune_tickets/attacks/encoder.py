@@ -1,4 +1,4 @@
-"""The bundled MiniLM as a resource of the attacks: sentence embeddings, each computed once, and word vectors."""
+"""The bundled MiniLM as a resource of the attacks: similarities of texts, each computed once, and word vectors."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -6,67 +6,77 @@ from functools import cache
 import torch
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
-from tune_tickets.models.bundled import bundled_encoder_path
+from tune_tickets.attacks.batching import Tokens, batches
+from tune_tickets.attacks.lockstep import Channel
+from tune_tickets.attacks.memory import Memory
+from tune_tickets.attacks.resources import cache_folder
+from tune_tickets.models.bundled import WEIGHTS_SHA256, bundled_encoder_path
 
 _MAX_TOKENS = 256  # as published for all-MiniLM-L6-v2
-_BATCH = 16
+_BATCH = 64
 _REMEMBERED = 2**15  # texts, 1.5 kB each
 
 
 @cache
-def load_encoder(device: torch.device) -> "SentenceEncoder":
+def load_encoder(device: torch.device, dtype: torch.dtype = torch.float32) -> "SentenceEncoder":
     """The encoder of this process on that device; attacks on the same rows share what it has computed."""
     path = bundled_encoder_path()
     tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)  # type: ignore[no-untyped-call]
-    model = AutoModel.from_pretrained(path, local_files_only=True).to(device)
-    return SentenceEncoder(model, tokenizer)
+    model = AutoModel.from_pretrained(path, local_files_only=True).to(device=device, dtype=dtype)
+    name = f"similarity-{WEIGHTS_SHA256[:12]}-{str(dtype).removeprefix('torch.')}.sqlite"
+    return SentenceEncoder(model, tokenizer, Memory(cache_folder() / "attacks" / name))
 
 
 class SentenceEncoder:
-    """Mean-pooled, normalised sentence embeddings with a memory of the texts seen last."""
+    """Mean-pooled, normalised sentence embeddings; remembers the texts seen last, and every similarity on disk."""
 
-    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    def __init__(
+        self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, memory: Memory[float] | None = None
+    ) -> None:
         self._model = model.train(False)
-        self._tokenizer = tokenizer
-        self._memory: dict[str, torch.Tensor] = {}
+        self._tokens = Tokens(tokenizer, _MAX_TOKENS)
+        self._vectors: dict[str, torch.Tensor] = {}
+        self._memory = memory
+        self._channel: Channel[tuple[str, str], float] = Channel(self._similarities)
+
+    def similarities(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """The cosine of the embeddings of each pair of texts."""
+        return list(self._channel.ask(pairs))
 
     def embed(self, texts: Sequence[str]) -> torch.Tensor:
         """One unit vector per text, on the CPU."""
-        wanted = set(texts)
-        known = {text: self._memory.pop(text) for text in wanted if text in self._memory}
-        known.update(self._compute(sorted(wanted - known.keys(), key=lambda text: (len(text), text))))
-        self._memory.update(known)  # at the end of the dict: used last, forgotten last
-        while len(self._memory) > _REMEMBERED:
-            self._memory.pop(next(iter(self._memory)))
+        wanted = dict.fromkeys(texts)
+        known = {text: self._vectors.pop(text) for text in wanted if text in self._vectors}
+        known.update(self._compute([text for text in wanted if text not in known]))
+        self._vectors.update(known)  # at the end of the dict: used last, forgotten last
+        while len(self._vectors) > _REMEMBERED:
+            self._vectors.pop(next(iter(self._vectors)))
         return torch.stack([known[text] for text in texts])
-
-    def similarity(self, text: str, others: Sequence[str]) -> list[float]:
-        """The cosine of the text's embedding with each of the others'."""
-        vectors = self.embed([text, *others])
-        return [float(value) for value in vectors[1:] @ vectors[0]]
 
     def vocabulary(self) -> dict[str, int]:
         """The tokens and their rows in `word_vectors`."""
-        return dict(self._tokenizer.get_vocab())
+        return dict(self._tokens.tokenizer.get_vocab())
 
     def word_vectors(self) -> torch.Tensor:
         """The input word embeddings, normalised, on the CPU."""
         weight = self._model.get_input_embeddings().weight
         return torch.nn.functional.normalize(weight.detach().float().cpu(), dim=1)
 
+    def _similarities(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        def compute(places: list[int]) -> list[float]:
+            vectors = self.embed([text for place in places for text in pairs[place]])
+            cosines: list[float] = (vectors[0::2] * vectors[1::2]).sum(dim=1).tolist()
+            return cosines
+
+        return self._memory.answers(pairs, compute) if self._memory else compute(list(range(len(pairs))))
+
     @torch.inference_mode()
     def _compute(self, texts: Sequence[str]) -> dict[str, torch.Tensor]:
         computed: dict[str, torch.Tensor] = {}
-        for start in range(0, len(texts), _BATCH):
-            batch = texts[start : start + _BATCH]
-            computed.update(zip(batch, self._forward(batch).cpu(), strict=True))
+        encoded = self._tokens.encode(texts)
+        for places, batch in batches(encoded, self._tokens.tokenizer, self._model.device, _BATCH):
+            hidden = self._model(**batch).last_hidden_state
+            mask = batch["attention_mask"].unsqueeze(-1).to(hidden.dtype)
+            pooled = torch.nn.functional.normalize((hidden * mask).sum(dim=1) / mask.sum(dim=1), dim=1).cpu()
+            computed.update(zip((texts[place] for place in places), pooled, strict=True))
         return computed
-
-    def _forward(self, batch: Sequence[str]) -> torch.Tensor:
-        encoded = self._tokenizer(
-            list(batch), padding=True, truncation=True, max_length=_MAX_TOKENS, return_tensors="pt"
-        ).to(self._model.device)
-        hidden = self._model(**encoded).last_hidden_state
-        mask = encoded["attention_mask"].unsqueeze(-1).to(hidden.dtype)
-        pooled = (hidden * mask).sum(dim=1) / mask.sum(dim=1)
-        return torch.nn.functional.normalize(pooled, dim=1)

@@ -1,6 +1,8 @@
 """Substitutes for a word: its nearest whole-word vocabulary entries that keep the polarity and fit the slot."""
 
+from collections.abc import Mapping
 from functools import cache
+from typing import Protocol
 
 import torch
 
@@ -12,6 +14,27 @@ from tune_tickets.attacks.word_forms import inflections, lemmas
 
 _SHORTEST_WORD = 3
 _CONSIDERED = 100
+
+
+class Substitutes(Protocol):
+    """Whoever knows what may stand in the place of a word."""
+
+    def of(self, word: str) -> tuple[str, ...]:
+        """The substitutes of a lower-case word, nearest first."""
+        ...
+
+
+class ListedNeighbours:
+    """Counter-fitted neighbours from lists: antonyms were driven apart when the vectors were made."""
+
+    def __init__(self, lists: Mapping[str, tuple[str, ...]]) -> None:
+        self._lists = lists
+
+    def of(self, word: str) -> tuple[str, ...]:
+        """The listed neighbours that fit the slot of the word."""
+        if is_protected(word):
+            return ()
+        return tuple(near for near in self._lists.get(word, ()) if near != word and fits_slot(word, near))
 
 
 class Neighbours:
@@ -45,10 +68,17 @@ def is_substitute(word: str, candidate: str) -> bool:
     """Whether the candidate is another form of the word, or another word that fits its slot without opposing it."""
     return (
         candidate != word
-        and not is_protected(candidate)
-        and bool(inflections(word) & inflections(candidate) or lemmas(word) & lemmas(candidate))
+        and fits_slot(word, candidate)
         and polarity(word) == polarity(candidate)
         and not opposed(word, candidate)
+    )
+
+
+@cache
+def fits_slot(word: str, candidate: str) -> bool:
+    """Whether the candidate may carry a tag that the word may carry, or is another form of it; never protected ones."""
+    return not is_protected(candidate) and bool(
+        inflections(word) & inflections(candidate) or lemmas(word) & lemmas(candidate)
     )
 
 

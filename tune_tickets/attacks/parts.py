@@ -7,7 +7,7 @@ from zlib import crc32
 import numpy as np
 
 from tune_tickets.attacks.encoder import SentenceEncoder
-from tune_tickets.attacks.neighbours import Neighbours
+from tune_tickets.attacks.neighbours import Substitutes
 from tune_tickets.attacks.protected import is_protected, stop_words
 from tune_tickets.attacks.resources import import_textattack
 from tune_tickets.attacks.spans import window_around, word_spans
@@ -32,7 +32,7 @@ LOOKALIKES = dict(zip(_LATIN, _LOOKALIKE, strict=True))
 class NeighbourSwap(WordSwap):  # type: ignore[misc]
     """Replaces a word with its nearest substitutes (TextBugger's Sub-W; all that TextFooler does)."""
 
-    def __init__(self, neighbours: Neighbours, max_candidates: int) -> None:
+    def __init__(self, neighbours: Substitutes, max_candidates: int) -> None:
         super().__init__()
         self._neighbours = neighbours
         self._max_candidates = max_candidates
@@ -84,6 +84,8 @@ class OnlyColumn(PreTransformationConstraint):  # type: ignore[misc]
         self._column = column
 
     def _get_modifiable_indices(self, current_text: Any) -> set[int]:  # noqa: ANN401 - AttackedText
+        if len(current_text.column_labels) == 1:
+            return set(range(len(current_text.words)))
         spans = word_spans(current_text.words, column_texts(current_text))
         return {index for index, span in enumerate(spans) if span.column == self._column}
 
@@ -91,7 +93,7 @@ class OnlyColumn(PreTransformationConstraint):  # type: ignore[misc]
 class SentenceSimilarity(Constraint):  # type: ignore[misc]
     """Keeps changes whose surroundings still mean what they meant in the original text."""
 
-    def __init__(self, encoder: SentenceEncoder, column: int, min_similarity: float, window: int) -> None:
+    def __init__(self, encoder: SentenceEncoder, column: int, min_similarity: float, window: int | None) -> None:
         super().__init__(compare_against_original=True)
         self._encoder = encoder
         self._column = column
@@ -99,9 +101,7 @@ class SentenceSimilarity(Constraint):  # type: ignore[misc]
         self._window = window
 
     def _check_constraint_many(self, transformed_texts: Sequence[Any], reference_text: Any) -> list[Any]:  # noqa: ANN401
-        pairs = [self._windows(reference_text, text) for text in transformed_texts]
-        vectors = self._encoder.embed([window for pair in pairs for window in pair])
-        similarities = (vectors[0::2] * vectors[1::2]).sum(dim=1).tolist()
+        similarities = self._encoder.similarities([self._windows(reference_text, text) for text in transformed_texts])
         for text, similarity in zip(transformed_texts, similarities, strict=True):
             text.attack_attrs["similarity_score"] = similarity  # the search prefers the most similar success
         kept = zip(transformed_texts, similarities, strict=True)
@@ -114,16 +114,17 @@ class SentenceSimilarity(Constraint):  # type: ignore[misc]
         new = changed.attack_attrs["newly_modified_indices"]
         # Which word of the original the change belongs to; a space put into a word shifts all that follow.
         origin = np.flatnonzero(np.isin(changed.attack_attrs["original_index_map"], list(new)))
-        if not new or not origin.size:
+        if self._window is None or not new or not origin.size:
             return column_texts(reference)[self._column], column_texts(changed)[self._column]
-        return self._window_at(reference, int(origin[0])), self._window_at(changed, min(new))
+        size = self._window
+        return self._window_at(reference, int(origin[0]), size), self._window_at(changed, min(new), size)
 
-    def _window_at(self, text: Any, index: int) -> str:  # noqa: ANN401 - AttackedText
+    def _window_at(self, text: Any, index: int, size: int) -> str:  # noqa: ANN401 - AttackedText
         texts = column_texts(text)
         spans = word_spans(text.words, texts)
         first = next(number for number, span in enumerate(spans) if span.column == self._column)
         own = [span for span in spans if span.column == self._column]
-        return window_around(texts[self._column], own, index - first, self._window)
+        return window_around(texts[self._column], own, index - first, size)
 
 
 def column_texts(text: Any) -> tuple[str, ...]:  # noqa: ANN401 - AttackedText

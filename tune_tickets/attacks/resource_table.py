@@ -152,33 +152,6 @@ _ALL = (
 
 RESOURCES: dict[str, Resource] = {resource.name: resource for resource in _ALL}
 
-NEEDED_BY: dict[str, tuple[str, ...]] = {
-    "textfooler": (
-        "counter-fitted vectors",
-        "universal sentence encoder",
-        "tagger",
-        "universal tagset",
-        "stop words",
-    ),
-    "textfooler/minilm": (SENTENCE_ENCODER,),
-    "textbugger/minilm": (SENTENCE_ENCODER,),
-    "textfooler/cf8": ("counter-fitted neighbours", "tagger", "universal tagset", "stop words"),
-    "textbugger": ("counter-fitted vectors", "universal sentence encoder", "stop words"),
-    "bert-attack": ("masked lm", "universal sentence encoder", "stop words"),
-    "bae-counterfitted": (
-        "masked lm",
-        "counter-fitted vectors",
-        "universal sentence encoder",
-        "tagger",
-        "universal tagset",
-        "stop words",
-    ),
-    "pwws": ("wordnet", "stop words"),
-    "deepwordbug": (),
-}
-"""What each threat model needs beside what pip brings."""
-
-
 def find_resource(name: str) -> Resource:
     """The resource of that name, written with spaces, hyphens or underscores."""
     plain = name.strip().lower().replace("_", "-").replace(" ", "-")

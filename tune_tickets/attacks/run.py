@@ -1,29 +1,48 @@
-"""The executor: one attack after the other, each seeded by its row, so that order and sharding change nothing."""
+"""The executor: attacks in lock-step, each seeded by its row, so that order and sharding change nothing."""
 
 import random
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from tune_tickets.attacks.encoder import load_encoder
+from tune_tickets.attacks.lockstep import in_lockstep
 from tune_tickets.attacks.rows import AttackRecord, AttackRow, Status
-from tune_tickets.attacks.threat import ThreatModel, local_resources
+from tune_tickets.attacks.threat import ThreatModel, with_resources
 from tune_tickets.attacks.victim import Victim
 from tune_tickets.attacks.visible import clean, split_visible
 from tune_tickets.errors import ConfigError, DataError, ResourceError, TicketsError
 
-__all__ = ["AttackRecord", "AttackRow", "attack_rows"]
+if TYPE_CHECKING:
+    from tune_tickets.attacks.masked_words import MaskedLM
+
+__all__ = ["AttackRecord", "AttackRow", "Attacked", "attack_rows", "row_seed"]
+
+WIDTH = 64
+"""Attacks side by side: enough that the questions of all make full batches, also of long texts."""
 
 _STATUS: dict[str, Status] = {
     "FailedAttackResult": "failed",
     "SuccessfulAttackResult": "successful",
     "SkippedAttackResult": "skipped",
 }
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """One record per row, in order, and what became of the candidates on the way."""
+
+    records: list[AttackRecord]
+    candidates: int
+    rejected: dict[str, int]
+    """By constraint, how many candidates it rejected."""
 
 
 def attack_rows(
@@ -36,31 +55,46 @@ def attack_rows(
     seed: int,
     query_budget: int | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> list[AttackRecord]:
-    """Attack every row and return one record per row, in order; if one attack breaks, the whole call does."""
-    from tune_tickets.attacks.recipes import begin_row, build_attack  # imports TextAttack, which takes seconds
+    masked_lm: "MaskedLM | None" = None,
+    width: int = WIDTH,
+) -> Attacked:
+    """Attack every row, `width` of them side by side; if one attack breaks, the whole call does."""
+    from tune_tickets.attacks.quick_words import quick_words
+    from tune_tickets.attacks.recipes import attack_maker  # imports TextAttack, which takes seconds
 
-    _check(rows, threat, columns, attacked, labels)
+    _check(rows, threat, columns, attacked, labels, masked_lm)
     column = columns.index(attacked)
-    attack = build_attack(victim, threat, column, query_budget or threat.query_budget)
-    records = []
-    with _own_randomness():
-        for row in rows:
-            begin_row(attack, _reseed(seed, row.index))
-            try:
-                records.append(_attack_row(attack, victim, row, columns, column, len(labels)))
-            except Exception as error:
-                raise TicketsError(
-                    f"attack {threat.name} broke on row {row.index} ({type(error).__name__}: {error}); "
-                    "no figure is given, since it would leave this row out"
-                ) from error
+    maker = attack_maker(victim, threat, column, query_budget or threat.query_budget, masked_lm)
+
+    def job(row: AttackRow) -> AttackRecord:
+        own_seed = row_seed(seed, row.index)
+        _reseed(own_seed)
+        attack = maker.attack(own_seed)
+        try:
+            return _attack_row(attack, victim, row, columns, column, len(labels))
+        except Exception as error:
+            raise TicketsError(
+                f"attack {threat.name} broke on row {row.index} ({type(error).__name__}: {error}); "
+                "no figure is given, since it would leave this row out"
+            ) from error
+
+    records: dict[int, AttackRecord] = {}
+    with _own_randomness(), quick_words():
+        for number, record in in_lockstep([partial(job, row) for row in rows], width):
+            records[number] = record
             if progress is not None:
                 progress(len(records), len(rows))
-    return records
+    in_order = [records[number] for number in range(len(rows))]
+    return Attacked(in_order, maker.tally.candidates, dict(maker.tally.rejected))
 
 
 def _check(
-    rows: Sequence[AttackRow], threat: ThreatModel, columns: tuple[str, ...], attacked: str, labels: tuple[str, ...]
+    rows: Sequence[AttackRow],
+    threat: ThreatModel,
+    columns: tuple[str, ...],
+    attacked: str,
+    labels: tuple[str, ...],
+    masked_lm: "MaskedLM | None",
 ) -> None:
     if attacked not in columns:
         raise ConfigError(f"the attacked column {attacked!r} is not one of the text columns {columns}")
@@ -70,7 +104,7 @@ def _check(
                 f"row {row.index} has {len(row.texts)} texts and label {row.label}; expected are "
                 f"{len(columns)} texts and a label from 0 to {len(labels) - 1}"
             )
-    here = local_resources()
+    here = with_resources(threat, masked_lm.identity if masked_lm else None).resources
     if here != threat.resources:
         changed = sorted(name for name in here if here[name] != threat.resources.get(name))
         raise ResourceError(
@@ -99,7 +133,8 @@ def _attack_row(
     status = _STATUS[type(result).__name__]
     similarity = None
     if status != "skipped":
-        [similarity] = load_encoder(victim.model.device).similarity(texts[column], [perturbed[column]])
+        encoder = load_encoder(victim.model.device, victim.exact)
+        [similarity] = encoder.similarities([(texts[column], perturbed[column])])
     return AttackRecord(
         index=row.index,
         texts=texts,
@@ -121,13 +156,15 @@ def _words_changed(before: list[str], after: list[str], rest: tuple[str, ...]) -
     return 100 * (len(before) - same) / total if total else 0.0
 
 
-def _reseed(seed: int, index: int) -> int:
-    """Seed all generators from (seed, index); the number returned is for the attack itself."""
-    for_random, for_numpy, for_torch, for_attack = np.random.SeedSequence([seed, index]).generate_state(4).tolist()
-    random.seed(for_random)
-    np.random.seed(for_numpy)
-    torch.manual_seed(for_torch)
-    return int(for_attack)
+def row_seed(seed: int, index: int) -> int:
+    """The seed of a row's attack: what TextAttack's Attacker would be given as `random_seed` for this row alone."""
+    return int(np.random.SeedSequence([seed, index]).generate_state(1)[0])
+
+
+def _reseed(seed: int) -> None:
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
 
 
 @contextmanager

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-Text = str | tuple[str, ...]
+from tune_tickets.attacks.batching import Text, Tokens, batches
+from tune_tickets.attacks.lockstep import Channel
 
 
 @dataclass(frozen=True)
@@ -21,26 +23,30 @@ class Victim:
     max_length: int
     batch_size: int
 
-    @torch.inference_mode()
     def __call__(self, texts: Sequence[Text]) -> torch.Tensor:
         """Probabilities, one row per text, in float64 on the CPU: TextAttack checks that each row sums to 1."""
+        return torch.stack(list(self._channel.ask(texts)))
+
+    @property
+    def exact(self) -> torch.dtype:
+        """The precision that the models beside the victim work in: float64 if the victim does, else float32."""
+        return torch.float64 if next(self.model.parameters()).dtype == torch.float64 else torch.float32
+
+    @cached_property
+    def _tokens(self) -> Tokens:
+        return Tokens(self.tokenizer, self.max_length)
+
+    @cached_property
+    def _channel(self) -> Channel[Text, torch.Tensor]:
+        return Channel(self._probabilities)
+
+    @torch.inference_mode()
+    def _probabilities(self, texts: Sequence[Text]) -> list[torch.Tensor]:
         if self.model.training:
             self.model.train(False)
-        by_length = sorted(range(len(texts)), key=lambda index: len("".join(texts[index])))
+        encoded = self._tokens.encode(texts)
         rows: dict[int, torch.Tensor] = {}
-        for start in range(0, len(texts), self.batch_size):
-            indices = by_length[start : start + self.batch_size]
-            rows.update(zip(indices, self._probabilities([texts[index] for index in indices]), strict=True))
-        return torch.stack([rows[index] for index in range(len(texts))])
-
-    def _probabilities(self, batch: Sequence[Text]) -> torch.Tensor:
-        columns = zip(*((text,) if isinstance(text, str) else text for text in batch), strict=True)
-        encoded = self.tokenizer(
-            *(list(column) for column in columns),
-            padding=True,
-            truncation=True,
-            max_length=self.max_length,
-            return_tensors="pt",
-        ).to(self.model.device)
-        logits: torch.Tensor = self.model(**encoded).logits
-        return torch.softmax(logits.double().cpu(), dim=-1)
+        for places, batch in batches(encoded, self.tokenizer, self.model.device, self.batch_size):
+            logits = self.model(**batch).logits.double().cpu()
+            rows.update(zip(places, torch.softmax(logits, dim=-1), strict=True))
+        return [rows[place] for place in range(len(texts))]

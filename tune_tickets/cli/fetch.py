@@ -8,8 +8,9 @@ from rich.table import Column, Table
 
 from tune_tickets.attacks.fetching import Brought, bring
 from tune_tickets.attacks.resolver import look
-from tune_tickets.attacks.resource_table import NEEDED_BY, RESOURCES, Resource, find_resource
+from tune_tickets.attacks.resource_table import RESOURCES, Resource, find_resource
 from tune_tickets.attacks.resources import CACHE_VARIABLE
+from tune_tickets.attacks.threat import THREATS
 from tune_tickets.errors import ResourceError
 from tune_tickets.offline import is_offline
 
@@ -39,7 +40,7 @@ def show() -> None:
     table = Table("resource", Column("found in", overflow="fold"), "identity", "needed by")
     for resource in RESOURCES.values():
         where, identity = _state(resource)
-        needing = [threat for threat, needed in NEEDED_BY.items() if resource.name in needed]
+        needing = [threat.name for threat in THREATS.values() if resource.name in threat.needs]
         table.add_row(resource.name, where, identity, ", ".join(needing))
     Console().print(table)
 

@@ -28,7 +28,7 @@ def run(context: StageContext) -> StageOutput:
     ticket = load_trained(context)
     rows = load_rows(context)
     sample = attack_sample(rows.select, inputs["rows"], inputs["seed"])
-    records = attack_rows(
+    attacked = attack_rows(
         Victim(ticket.model, ticket.tokenizer, ticket.metadata.max_length, inputs["eval_batch_size"]),
         [AttackRow(index, row.texts, row.label) for index, row in sample],
         threat,
@@ -38,8 +38,8 @@ def run(context: StageContext) -> StageOutput:
         seed=inputs["seed"],
         progress=context.progress,
     )
-    context.attempt.put(ATTACKED_FILE, _parquet(records))
-    measured = figures(records, threat.name, threat.fingerprint)
+    context.attempt.put(ATTACKED_FILE, _parquet(attacked.records))
+    measured = figures(attacked.records, threat.name, threat.fingerprint)
     return StageOutput({"figures": measured.model_dump(mode="json")})
 
 

@@ -1,0 +1,269 @@
+"""Ours against stock TextAttack, example by example: its own Attacker, wrapper and recipes, reseeded per example.
+
+In float64, so that the order of additions in a batch cannot tip a comparison: not one mismatch is allowed.
+"""
+
+from copy import copy
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification
+
+from tune_tickets.attacks.run import AttackRow, attack_rows, row_seed
+from tune_tickets.attacks.threat import get_threat
+from tune_tickets.attacks.victim import Victim
+from tune_tickets.data.bundled import read_bundled
+from tune_tickets.errors import ResourceError
+
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("toolkit")]
+
+SEED = 3
+LABELS = ("neg", "pos")
+ROWS = 8
+MAX_LENGTH = 96
+"""Of tokens: stock pads every query to it. All rows are shorter."""
+
+
+@pytest.fixture(scope="module")
+def texts():
+    table = read_bundled("bundled/rotten-tomatoes")
+    return [str(text) for text in table.columns["text"][:ROWS]]
+
+
+def tiny(kind, tokenizer, seed):
+    torch.manual_seed(seed)
+    config = BertConfig(
+        vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64
+    )
+    return kind(config).double().eval()
+
+
+@pytest.fixture(scope="module")
+def victim(tokenizer, texts):
+    """Leans on single words enough to be fooled, and gives both labels."""
+    model = tiny(BertForSequenceClassification, tokenizer, 0)
+    with torch.no_grad():
+        model.bert.embeddings.word_embeddings.weight.mul_(20)
+        model.classifier.weight.mul_(20)
+        victim = Victim(model, tokenizer, MAX_LENGTH, 64)
+        logits = torch.log(victim(texts))
+        model.classifier.bias -= torch.median(logits, dim=0).values
+    return victim
+
+
+@pytest.fixture(scope="module")
+def rows(victim, texts):
+    """Labelled as the victim sees them, but for one, which is skipped."""
+    predicted = victim(texts).argmax(dim=1).tolist()
+    assert set(predicted) == {0, 1}
+    labels = [1 - predicted[0], *predicted[1:]]
+    return [
+        AttackRow(10 + number, (text,), label) for number, (text, label) in enumerate(zip(texts, labels, strict=True))
+    ]
+
+
+@pytest.fixture
+def masked_lm(tokenizer):
+    from tune_tickets.attacks.masked_words import MaskedLM
+
+    return MaskedLM(tiny(BertForMaskedLM, tokenizer, 1), tokenizer, "tiny, for tests")
+
+
+@pytest.fixture(autouse=True)
+def empty_memory(tmp_path, monkeypatch):
+    """Neither side profits from what the other, or an earlier test, has computed."""
+    from tune_tickets.attacks.encoder import load_encoder
+
+    monkeypatch.setenv("TUNE_TICKETS_CACHE", str(tmp_path / "cache"))
+    load_encoder.cache_clear()
+    yield
+    load_encoder.cache_clear()
+
+
+def by_stock(attack, rows):
+    """(status, text, queries) of every row by TextAttack's own Attacker."""
+    from textattack import AttackArgs, Attacker
+    from textattack.datasets import Dataset
+
+    results = []
+    for row in rows:
+        arguments = AttackArgs(num_examples=1, disable_stdout=True, silent=True, random_seed=row_seed(SEED, row.index))
+        [result] = Attacker(attack, Dataset([(row.texts[0], row.label)]), arguments).attack_dataset()
+        kind = type(result).__name__.removesuffix("AttackResult").lower()
+        results.append((kind, result.perturbed_result.attacked_text.text, result.num_queries))
+    return results
+
+
+def by_us(victim, rows, threat, **options):
+    found = attack_rows(victim, rows, threat, ("text",), "text", LABELS, SEED, **options)
+    return [(record.status, record.perturbed_texts[0], record.queries) for record in found.records]
+
+
+def stock_wrapper(victim):
+    from textattack.models.wrappers import HuggingFaceModelWrapper
+
+    tokenizer = copy(victim.tokenizer)
+    tokenizer.model_max_length = MAX_LENGTH
+    return HuggingFaceModelWrapper(victim.model, tokenizer)
+
+
+def stock_attack(constraints, transformation, ranking, victim):
+    """The stock classes all through, on parts that a test names."""
+    from textattack import Attack
+    from textattack.constraints.pre_transformation import RepeatModification
+    from textattack.goal_functions import UntargetedClassification
+    from textattack.search_methods import GreedyWordSwapWIR
+
+    goal = UntargetedClassification(stock_wrapper(victim))
+    return Attack(goal, [RepeatModification(), *constraints], transformation, GreedyWordSwapWIR(wir_method=ranking))
+
+
+def agree(stock, ours):
+    assert {status for status, _, _ in ours} >= {"skipped", "successful"}
+    assert ours == stock
+
+
+@pytest.fixture
+def stock_stop_words(monkeypatch):
+    """Tell the stock constraint which words NLTK would give it."""
+    module = "textattack.constraints.pre_transformation.stopword_modification.nltk"
+
+    def tell(words):
+        corpus = SimpleNamespace(stopwords=SimpleNamespace(words=lambda language: sorted(words)))
+        monkeypatch.setattr(module, SimpleNamespace(corpus=corpus))
+
+    return tell
+
+
+def threat_or_skip(name, **options):
+    try:
+        return get_threat(name, **options)
+    except ResourceError as error:
+        pytest.skip(str(error).splitlines()[0])
+
+
+@pytest.mark.parametrize("name", ["textfooler/minilm", "textbugger/minilm", "textfooler/cf8", "bae-counterfitted/cf8"])
+def test_word_swaps_with_local_resources(name, victim, rows):
+    from tune_tickets.attacks.parts import Bugs
+    from tune_tickets.attacks.recipes import attack_maker
+
+    threat = threat_or_skip(name)
+    maker = attack_maker(victim, threat, 0, None)
+    attack = stock_attack(maker.constraints[1:], maker.transformation, threat.ranking, victim)
+    stock = []
+    for row in rows:
+        if isinstance(maker.transformation, Bugs):
+            maker.transformation.row_seed = row_seed(SEED, row.index)
+        stock += by_stock(attack, [row])
+    agree(stock, by_us(victim, rows, threat))
+
+
+def test_bert_attack(victim, rows, masked_lm):
+    from textattack.constraints.overlap import MaxWordsPerturbed
+    from textattack.transformations import WordSwapMaskedLM
+
+    from tune_tickets.attacks.encoder import load_encoder
+    from tune_tickets.attacks.parts import ProtectedWords, SentenceSimilarity
+
+    encoder = load_encoder(torch.device("cpu"), torch.float64)
+    transformation = WordSwapMaskedLM(
+        "bert-attack",
+        masked_language_model=masked_lm.model,
+        tokenizer=masked_lm.tokenizer,
+        max_length=MAX_LENGTH,
+        max_candidates=8,
+    )
+    constraints = [ProtectedWords(), MaxWordsPerturbed(max_percent=0.4), SentenceSimilarity(encoder, 0, 0.2, None)]
+    stock = by_stock(stock_attack(constraints, transformation, "unk", victim), rows)
+    threat = get_threat("bert-attack/minilm", masked_lm=masked_lm.identity)
+    agree(stock, by_us(victim, rows, threat, masked_lm=masked_lm))
+
+
+def test_deepwordbug_with_local_stop_words(victim, rows, stock_stop_words):
+    from textattack.attack_recipes import DeepWordBugGao2018
+    from textattack.constraints.pre_transformation import StopwordModification
+
+    from tune_tickets.attacks.parts import ProtectedWords
+
+    stock_stop_words({"the"})
+    attack = DeepWordBugGao2018.build(stock_wrapper(victim))
+    attack.pre_transformation_constraints = [
+        ProtectedWords() if isinstance(part, StopwordModification) else part
+        for part in attack.pre_transformation_constraints
+    ]
+    agree(by_stock(attack, rows), by_us(victim, rows, get_threat("deepwordbug/local")))
+
+
+@pytest.mark.parametrize("name", ["pwws", "deepwordbug"])
+def test_stock_recipes_on_nltk_resources(name, victim, rows, stock_stop_words, monkeypatch):
+    from textattack.attack_recipes import DeepWordBugGao2018, PWWSRen2019
+
+    from tune_tickets.attacks.word_resources import nltk_stop_words
+    from tune_tickets.attacks.wordnet import wordnet
+
+    threat = threat_or_skip(name)
+    stock_stop_words(nltk_stop_words())
+    if name == "pwws":
+        module = "textattack.transformations.word_swaps.word_swap_wordnet"
+        monkeypatch.setattr(f"{module}.nltk", SimpleNamespace(download=lambda package: None))
+        monkeypatch.setattr(f"{module}.wordnet", wordnet())
+        monkeypatch.setattr(wordnet(), "langs", lambda: ["eng"])
+    recipe = {"pwws": PWWSRen2019, "deepwordbug": DeepWordBugGao2018}[name]
+    agree(by_stock(recipe.build(stock_wrapper(victim)), rows), by_us(victim, rows, threat))
+
+
+@pytest.fixture
+def counter_fitted_like(tmp_path, monkeypatch, texts):
+    """A file in the published format: the words of the rows with vectors that are near one another in threes."""
+    words = sorted({word.strip(".,'\"").lower() for text in texts for word in text.split() if word.isalpha()})
+    generator = np.random.default_rng(0)
+    centres = generator.normal(size=(len(words) // 3 + 1, 24))
+    lines = []
+    for number, word in enumerate(words):
+        vector = centres[number // 3] + 0.3 * generator.normal(size=24)
+        lines.append(f"{word} " + " ".join(f"{value:.6f}" for value in vector / np.linalg.norm(vector)))
+    path = tmp_path / "counter-fitted-vectors.txt"
+    path.write_text("\n".join(lines) + "\n")
+    monkeypatch.setenv("TUNE_TICKETS_COUNTER_FITTED", str(path))
+
+
+@pytest.mark.parametrize("name", ["textfooler", "textbugger", "bae-counterfitted"])
+def test_stock_recipes_on_the_resources_of_the_papers(
+    name, victim, rows, counter_fitted_like, stock_stop_words, tmp_path, monkeypatch
+):
+    """The true recipes; MiniLM takes the place of the Universal Sentence Encoder on both sides."""
+    from textattack.attack_recipes import BAEGarg2019, TextBuggerLi2018, TextFoolerJin2019
+    from textattack.constraints.overlap import MaxWordsPerturbed
+    from textattack.constraints.semantics.sentence_encoders import UniversalSentenceEncoder
+    from textattack.shared import WordEmbedding
+    from textattack.transformations import WordSwapEmbedding
+
+    from tune_tickets.attacks import stock_parts
+    from tune_tickets.attacks.encoder import load_encoder
+    from tune_tickets.attacks.parts import LookalikeSwap
+    from tune_tickets.attacks.word_resources import nltk_stop_words
+
+    stock_parts.counter_fitted_embedding.cache_clear()
+    encoder = load_encoder(torch.device("cpu"), torch.float64)
+    folder = tmp_path / "use"
+    (folder / "variables").mkdir(parents=True)
+    for file in ("saved_model.pb", "variables/variables.index", "variables/variables.data-00000-of-00001"):
+        (folder / file).write_bytes(b"in the place of weights")
+    monkeypatch.setenv("TUNE_TICKETS_USE", str(folder))
+    monkeypatch.setattr(stock_parts, "universal_encoder", lambda: encoder.embed)
+    threat = threat_or_skip(name)
+    embedding = stock_parts.counter_fitted_embedding()
+    monkeypatch.setattr(WordEmbedding, "counterfitted_GLOVE_embedding", lambda: embedding)
+    monkeypatch.setattr(UniversalSentenceEncoder, "encode", lambda self, sentences: encoder.embed(list(sentences)))
+    monkeypatch.setattr("textattack.attack_recipes.textbugger_li_2018.WordSwapHomoglyphSwap", LookalikeSwap)
+    monkeypatch.setattr("textattack.attack_recipes.bae_garg_2019.WordSwapMaskedLM", lambda **_: WordSwapEmbedding(50))
+    recipe = {"textfooler": TextFoolerJin2019, "textbugger": TextBuggerLi2018, "bae-counterfitted": BAEGarg2019}[name]
+    if name != "textfooler":
+        stock_stop_words(nltk_stop_words())
+    attack = recipe.build(stock_wrapper(victim))
+    if name == "bae-counterfitted":  # what the ticket papers' code changes in BAE, and Table 6
+        attack.constraints[-1].threshold = 0.2
+        attack.constraints.insert(1, MaxWordsPerturbed(max_percent=0.9))
+    agree(by_stock(attack, rows), by_us(victim, rows, threat))

@@ -1,0 +1,73 @@
+"""Texts to tokens to batches: each text is tokenised once per process, and batches hold texts of like length."""
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from transformers import PreTrainedTokenizerBase
+
+Text = str | tuple[str, ...]
+
+_CPU_TOKENS = 512
+"""Tokens a batch may hold on a CPU: more of them leave its caches, fewer leave it idle."""
+_REMEMBERED = 2**17
+
+_encodings: dict[tuple[str, int], dict[Text, dict[str, list[int]]]] = {}
+"""By tokenizer and maximum length: attacks on the same rows ask for much the same texts, trial after trial."""
+
+
+class Tokens:
+    """A tokenizer with a memory that all of its kind in this process share."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, max_length: int) -> None:
+        self.tokenizer = tokenizer
+        self._max_length = max_length
+        backend = getattr(tokenizer, "backend_tokenizer", None)
+        name = backend.to_str() if backend is not None else str(id(tokenizer))
+        self._known = _encodings.setdefault((name, max_length), {})
+
+    def encode(self, texts: Sequence[Text]) -> list[dict[str, list[int]]]:
+        """What the model reads of each text, without padding."""
+        new = list(dict.fromkeys(text for text in texts if text not in self._known))
+        if len(self._known) + len(new) > _REMEMBERED:
+            self._known.clear()
+            new = list(dict.fromkeys(texts))
+        if new:
+            columns = zip(*((text,) if isinstance(text, str) else text for text in new), strict=True)
+            found = self.tokenizer(*map(list, columns), truncation=True, max_length=self._max_length)
+            for row, text in enumerate(new):
+                self._known[text] = {name: values[row] for name, values in found.items()}
+        return [self._known[text] for text in texts]
+
+
+def batches(
+    encoded: Sequence[dict[str, list[int]]], tokenizer: PreTrainedTokenizerBase, device: torch.device, rows: int
+) -> Iterator[tuple[list[int], dict[str, torch.Tensor]]]:
+    """Batches of at most `rows` rows, shortest first, each with the places its rows have in `encoded`."""
+    lengths = [len(row["input_ids"]) for row in encoded]
+    by_length = sorted(range(len(encoded)), key=lengths.__getitem__)
+    start = 0
+    while start < len(by_length):
+        stop = _end(by_length, lengths, start, rows, device)
+        places = by_length[start:stop]
+        yield places, _padded([encoded[place] for place in places], tokenizer, device)
+        start = stop
+
+
+def _padded(
+    rows: Sequence[dict[str, list[int]]], tokenizer: PreTrainedTokenizerBase, device: torch.device
+) -> dict[str, torch.Tensor]:
+    filling = {"input_ids": tokenizer.pad_token_id, "token_type_ids": tokenizer.pad_token_type_id}
+    length = len(rows[-1]["input_ids"])  # the longest: rows come sorted
+    return {
+        name: torch.tensor([row[name] + [filling.get(name, 0)] * (length - len(row[name])) for row in rows]).to(device)
+        for name in rows[0]
+    }
+
+
+def _end(by_length: Sequence[int], lengths: Sequence[int], start: int, rows: int, device: torch.device) -> int:
+    """Where a batch that begins at `start` ends."""
+    stop = min(start + rows, len(by_length))
+    if device.type == "cpu":
+        while stop > start + 1 and (stop - start) * lengths[by_length[stop - 1]] > _CPU_TOKENS:
+            stop -= 1
+    return stop
