@@ -152,6 +152,7 @@ _ALL = (
 
 RESOURCES: dict[str, Resource] = {resource.name: resource for resource in _ALL}
 
+
 def find_resource(name: str) -> Resource:
     """The resource of that name, written with spaces, hyphens or underscores."""
     plain = name.strip().lower().replace("_", "-").replace(" ", "-")

@@ -110,8 +110,11 @@ def universal_encoder() -> Embed:
 
 def textfooler_stop_words() -> frozenset[str]:
     """The list that the stock recipe holds in its code."""
-    constants: list[Any] = list(TextFoolerJin2019.build.__code__.co_consts)
-    return frozenset(max((each for each in constants if isinstance(each, tuple)), key=lambda each: len(each)))
+    constants: list[tuple[str, ...]] = [
+        each for each in TextFoolerJin2019.build.__code__.co_consts if isinstance(each, tuple)
+    ]
+    longest: tuple[str, ...] = max(constants, key=len)
+    return frozenset(longest)
 
 
 @lru_cache(maxsize=2**16)
