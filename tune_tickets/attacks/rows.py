@@ -16,18 +16,28 @@ class AttackRow:
 
 
 @dataclass(frozen=True)
-class AttackRecord:
-    """One attacked example. A failed attack is one the model withstood; a skipped row was wrong from the start."""
+class RowResult:
+    """What is counted of an attacked row. A failed attack was withstood; a skipped row was wrong from the start."""
 
     index: int
-    texts: tuple[str, ...]
-    perturbed_texts: tuple[str, ...]
-    label: int
-    prediction: int
-    perturbed_prediction: int
     status: Status
     queries: int
     words_changed: float
     """% of all the row's words that were replaced."""
     similarity: float | None
     """Cosine of the sentence embeddings of the attacked text before and after; None if skipped."""
+
+
+@dataclass(frozen=True)
+class AttackRecord(RowResult):
+    """One attacked example with its texts."""
+
+    texts: tuple[str, ...]
+    perturbed_texts: tuple[str, ...]
+    label: int
+    prediction: int
+    perturbed_prediction: int
+
+    def counted(self) -> RowResult:
+        """The record without its texts."""
+        return RowResult(self.index, self.status, self.queries, self.words_changed, self.similarity)

@@ -120,7 +120,7 @@ retraining:
     steps: 2
 
 evaluation:
-  attacks: {_list(Evaluation().attacks)}
+  attacks: {_list(tuple(map(str, Evaluation().attacks)))}
   rows: {attacked_rows}  # of the select rows; more rows, narrower intervals, longer attacks
   probe:
     rows: {probed_rows}

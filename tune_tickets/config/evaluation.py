@@ -1,8 +1,10 @@
 """`evaluation:` and `controls:` what is measured of a trained ticket, and what it is compared with."""
 
+from typing import Any
+
 from pydantic import Field
 
-from tune_tickets.config.section import Section
+from tune_tickets.config.section import Ratio, Section
 
 
 class Probe(Section):
@@ -13,15 +15,38 @@ class Probe(Section):
     step_size: float = Field(0.2, gt=0.0, le=10.0, description="Length of one ascent step (L2, per example)")
 
 
+class Attack(Section):
+    """A threat model with parameters of its own (RobustT Table 6); null keeps what stands behind the name."""
+
+    name: str = Field(description="Threat model by name")
+    max_candidates: int | None = Field(None, ge=1, le=1000, description="N, substitutes tried per word")
+    min_word_cosine: float | None = Field(None, ge=-1.0, le=1.0, description="Least cosine of word and substitute")
+    min_similarity: float | None = Field(None, ge=-1.0, le=1.0, description="S, least similarity of the texts")
+    window: int | None = Field(None, ge=1, description="Words around a change whose meaning is compared")
+    max_modified: Ratio | None = Field(None, description="M, largest share of words that may change")
+
+    def parameters(self) -> dict[str, Any]:
+        """What differs from the threat model of that name."""
+        return self.model_dump(exclude={"name"}, exclude_none=True)
+
+
 class Evaluation(Section):
     """Attacks on the select rows."""
 
-    attacks: tuple[str, ...] = Field(
-        ("textfooler/minilm", "textbugger/minilm"), min_length=1, description="Threat models by name"
+    attacks: tuple[str | Attack, ...] = Field(
+        ("textfooler/minilm", "textbugger/minilm"),
+        min_length=1,
+        description="Threat models, by name or as a mapping of name and parameters",
     )
     rows: int = Field(100, ge=1, description="Select rows attacked, a seeded stratified sample")
     query_budget: int | None = Field(
         None, ge=1, description="Queries per example before an attack gives up; null: none"
+    )
+    shard: int = Field(
+        64, ge=1, description="Rows attacked side by side in one stage; shards run on as many workers as there are"
+    )
+    early_exit: bool = Field(
+        False, description="Stop attacking a ticket that can no longer beat the best one; checked after every shard"
     )
     batch_size: int = Field(64, ge=1, le=4096, description="Rows per forward pass")
     probe: Probe = Field(default_factory=Probe)

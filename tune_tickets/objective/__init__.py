@@ -1,6 +1,7 @@
 """What makes one ticket better than another: judging each, choosing among all."""
 
+from tune_tickets.objective.bounding import beats, reachable
 from tune_tickets.objective.choosing import feasible, front, ranked
 from tune_tickets.objective.judging import Verdict, judge, names
 
-__all__ = ["Verdict", "feasible", "front", "judge", "names", "ranked"]
+__all__ = ["Verdict", "beats", "feasible", "front", "judge", "names", "ranked", "reachable"]

@@ -1,9 +1,10 @@
 """Judging a ticket: the value or values Optuna is told, and whether the ticket may win at all."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tune_tickets.config.objective import Objective
-from tune_tickets.records import Outcome
+from tune_tickets.records import CleanFigures, Outcome
 
 BELOW_FLOOR = "below the floor"
 NEAR_CONSTANT = "near-constant predictor"
@@ -28,21 +29,26 @@ def names(objective: Objective) -> tuple[str, ...]:
 
 
 def judge(objective: Objective, outcome: Outcome, dense: Outcome | None) -> Verdict:
-    """The verdict on a ticket, measured against the dense control.
+    """The verdict on a ticket, measured against the dense control."""
+    attacked = [figures.accuracy_under_attack for figures in outcome.attacks]
+    return weigh(objective, outcome.clean, attacked, dense)
+
+
+def weigh(objective: Objective, measured: CleanFigures, attacked: Sequence[float], dense: Outcome | None) -> Verdict:
+    """The verdict by clean accuracy and accuracy under each attack.
 
     A model that answers the same for everything cannot be attacked, so accuracy under attack alone, or in a sum, would
     choose it. Below the floor the value is minus the missing points: worse than every feasible ticket (those are >= 0),
     yet better the nearer the floor, so that the sampler still learns.
     """
-    clean = outcome.clean.accuracy
-    attacked = [figures.accuracy_under_attack for figures in outcome.attacks]
+    clean = measured.accuracy
     aua = sum(attacked) / len(attacked) if attacked else clean
     missing = _floor(objective, dense) - clean
     objections = []
     if missing > 1e-9:
         objections.append(f"{BELOW_FLOOR} by {missing:.1f} points of clean accuracy")
-    if outcome.clean.majority_share >= 100.0 * objective.near_constant:
-        objections.append(f"{NEAR_CONSTANT}: {outcome.clean.majority_share:.0f}% of rows get one label")
+    if measured.majority_share >= 100.0 * objective.near_constant:
+        objections.append(f"{NEAR_CONSTANT}: {measured.majority_share:.0f}% of rows get one label")
     values = _values(objective, clean, aua)
     if objections:
         values = tuple(-max(missing, 0.0) / 100.0 - 1e-6 for _ in values)

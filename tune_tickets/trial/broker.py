@@ -60,6 +60,7 @@ class Broker:
         self._store = Store(store_url)
         self._resources = resources
         self._running: dict[str, _Running] = {}
+        self._values: list[tuple[float, ...]] = []
         self._task = ray.remote(compute).options(
             num_cpus=resources.cpus,
             num_gpus=resources.gpus,
@@ -118,6 +119,14 @@ class Broker:
             }
             for digest, running in self._running.items()
         ]
+
+    async def tell_values(self, values: tuple[float, ...]) -> None:
+        """A finished trial reached these values of the objective."""
+        self._values.append(values)
+
+    async def best_values(self) -> list[tuple[float, ...]]:
+        """What finished trials have reached: what a trial under way must beat."""
+        return list(self._values)
 
     async def close(self) -> None:
         """End what is under way: the driver is about to leave."""

@@ -1,5 +1,6 @@
 """The trial's side of the broker."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -61,3 +62,33 @@ class BrokerRunner:
             raise StageFailed(f"stage '{stage.name}' is no longer waited for")
         finally:
             self._broker.leave.remote(stage.digest, self._waiter)
+
+    def run_all(self, stages: Sequence[Stage]) -> list[StageResult]:
+        """Ask for all stages at once, so that a cluster sees how much it could do, and wait for the last."""
+        done: dict[str, StageResult] = {}
+        launched: set[str] = set()
+        try:
+            while left := {stage.digest: stage for stage in stages if stage.digest not in done}:
+                if self.stopped:
+                    raise StageFailed(f"{len(left)} stages are no longer waited for")
+                asked = [self._broker.join.remote(stage, self._waiter, 0) for stage in left.values()]
+                for stage, reply in zip(left.values(), ray.get(asked), strict=True):
+                    if reply.launched:
+                        launched.add(stage.digest)
+                    if reply.state == "failed":
+                        raise StageFailed(f"stage '{stage.name}' failed: {reply.error}")
+                    if reply.result is not None:
+                        done[stage.digest] = replace(reply.result, computed=stage.digest in launched)
+            return [done[stage.digest] for stage in stages]
+        finally:
+            for stage in stages:
+                self._broker.leave.remote(stage.digest, self._waiter)
+
+    def tell_values(self, values: tuple[float, ...]) -> None:
+        """Let all trials know what a finished one has reached."""
+        ray.get(self._broker.tell_values.remote(values))
+
+    def best_values(self) -> list[tuple[float, ...]]:
+        """What finished trials have reached."""
+        found: list[tuple[float, ...]] = ray.get(self._broker.best_values.remote())
+        return found

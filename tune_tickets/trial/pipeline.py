@@ -3,15 +3,21 @@
 search -> draw -> retrain -> evaluate -> attack
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from tune_tickets.attacks.threat import RULES_VERSION, ThreatModel
 from tune_tickets.config import Settings
 from tune_tickets.config.method import Drawing, EarlyRobust, FineTune, RandomTicket, RobustT
 from tune_tickets.config.retraining import Retraining
 from tune_tickets.records import AttackFigures, CleanFigures, Outcome, Sparsity, StageRecord
+from tune_tickets.trial.attacking import Beaten, ShardedAttack, bounds
 from tune_tickets.trial.runner import OnRecord, Runner
 from tune_tickets.trial.stage import Stage, StageKey, StageResult
+
+Rival = Callable[[CleanFigures, Sequence[float]], tuple[float, ...] | None]
+"""Given clean figures and the most that accuracy under each attack can be: the values within reach, if they lose."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +27,7 @@ class World:
     data: StageKey
     model_fingerprint: str
     anatomy: dict[str, int]
-    threats: dict[str, str]
+    threats: tuple[ThreatModel, ...]
 
 
 @dataclass
@@ -33,9 +39,9 @@ class Pipeline:
     runner: Runner
     stages: list[StageRecord] = field(default_factory=list)
 
-    def find_ticket(self, on_record: OnRecord) -> Outcome:
-        """The trial of the configured method: find a ticket, train it on its own, measure it."""
-        return self.train_and_measure(self.draw(on_record), on_record)
+    def find_ticket(self, on_record: OnRecord, rival: Rival | None = None) -> Outcome:
+        """The trial of the configured method: find a ticket, train it on its own, measure it; `Beaten` by a rival."""
+        return self.train_and_measure(self.draw(on_record), on_record, rival)
 
     def dense_control(self, on_record: OnRecord) -> Outcome:
         """The whole model, trained and measured in the same way."""
@@ -76,19 +82,40 @@ class Pipeline:
             drawing = {"kind": "scores", "stop": 1, "drawing": ratios.model_dump()}
         return self._run(Stage("draw", drawing, {"search": masks.key}), on_record).key
 
-    def train_and_measure(self, ticket: StageKey | None, on_record: OnRecord) -> Outcome:
+    def train_and_measure(self, ticket: StageKey | None, on_record: OnRecord, rival: Rival | None = None) -> Outcome:
         """Retrain from the pre-trained weights, then clean accuracy, then every threat model."""
         trained = self._run(self._retrain(ticket), on_record)
-        clean = self._run(self._evaluate(trained), on_record)
-        attacks = [self._run(self._attack(trained, threat), on_record) for threat in self.world.threats]
+        evaluated = self._run(self._evaluate(trained), on_record)
+        clean = CleanFigures.model_validate(evaluated.record["clean"])
         return Outcome(
-            clean=CleanFigures.model_validate(clean.record["clean"]),
-            attacks=tuple(AttackFigures.model_validate(attack.record["figures"]) for attack in attacks),
+            clean=clean,
+            attacks=self._under_attack(trained, clean, tuple(evaluated.record["attackable"]), rival),
             sparsity=Sparsity.model_validate(trained.record["sparsity"]),
             retrain_digest=trained.key.digest,
             draw_digest=ticket.digest if ticket is not None else None,
             mask=ticket.content if ticket is not None else None,
         )
+
+    def _under_attack(
+        self, trained: StageResult, clean: CleanFigures, attackable: tuple[bool, ...], rival: Rival | None
+    ) -> tuple[AttackFigures, ...]:
+        """Every threat model: all shards at once, or one by one while the ticket can still beat its rival."""
+        attacks = [ShardedAttack(each, self._shards(trained, each), attackable) for each in self.world.threats]
+        if rival is None:
+            results = iter(self._run_all([shard for attack in attacks for shard in attack.shards]))
+            for attack in attacks:
+                attack.done += [next(results) for _ in attack.shards]
+        else:
+            self._attack_while_it_can_win(attacks, clean, rival)
+        return tuple(attack.figures() for attack in attacks)
+
+    def _attack_while_it_can_win(self, attacks: Sequence[ShardedAttack], clean: CleanFigures, rival: Rival) -> None:
+        for attack in attacks:
+            for shard in attack.left:
+                beaten = rival(clean, [each.best_possible() for each in attacks])
+                if beaten is not None:
+                    raise Beaten(beaten, sum(each.rows_done() for each in attacks))
+                attack.done += self._run_all([shard])
 
     def _search(self, method: EarlyRobust) -> Stage:
         inputs = {**self._model_inputs(), "method": method.search_inputs()}
@@ -106,20 +133,22 @@ class Pipeline:
         return Stage("retrain", inputs, upstream)
 
     def _evaluate(self, trained: StageResult) -> Stage:
-        inputs = {"eval_batch_size": self.settings.evaluation.batch_size}
+        evaluation = self.settings.evaluation
+        inputs = {"eval_batch_size": evaluation.batch_size, "rows": evaluation.rows, "seed": self.settings.seed}
         return Stage("evaluate", inputs, {"data": self.world.data, "retrain": trained.key})
 
-    def _attack(self, trained: StageResult, threat: str) -> Stage:
+    def _shards(self, trained: StageResult, threat: ThreatModel) -> tuple[Stage, ...]:
         evaluation = self.settings.evaluation
         inputs = {
             "seed": self.settings.seed,
-            "threat": threat,
-            "fingerprint": self.world.threats[threat],
+            "threat": asdict(threat),
+            "rules": RULES_VERSION,
             "rows": evaluation.rows,
-            "query_budget": evaluation.query_budget,
             "eval_batch_size": evaluation.batch_size,
         }
-        return Stage("attack", inputs, {"data": self.world.data, "retrain": trained.key})
+        upstream = {"data": self.world.data, "retrain": trained.key}
+        shards = bounds(evaluation.rows, evaluation.shard)
+        return tuple(Stage("attack", {**inputs, "shard": list(shard)}, upstream) for shard in shards)
 
     def _model_inputs(self) -> dict[str, Any]:
         return {
@@ -131,11 +160,20 @@ class Pipeline:
 
     def _run(self, stage: Stage, on_record: OnRecord) -> StageResult:
         result = self.runner.run(stage, lambda record: on_record({"stage": stage.name, **record}))
+        self._note(result)
+        return result
+
+    def _run_all(self, stages: Sequence[Stage]) -> list[StageResult]:
+        results = self.runner.run_all(stages)
+        for result in results:
+            self._note(result)
+        return results
+
+    def _note(self, result: StageResult) -> None:
         reused = not result.computed or result.record.get("computed_mini_epochs") == 0
         self.stages.append(
-            StageRecord(name=stage.name, digest=result.key.digest, cached=reused, seconds=result.seconds)
+            StageRecord(name=result.key.name, digest=result.key.digest, cached=reused, seconds=result.seconds)
         )
-        return result
 
 
 def _unheard(record: dict[str, Any]) -> None:

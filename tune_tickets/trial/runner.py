@@ -1,6 +1,6 @@
 """How a trial gets a stage done: the interface, and the plain implementation that computes in this process."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from tune_tickets.config.resources import Resources
@@ -15,6 +15,10 @@ class Runner(Protocol):
 
     def run(self, stage: Stage, on_record: OnRecord | None = None) -> StageResult:
         """The result of the stage. `on_record` sees its metric history, as it grows or replayed from the store."""
+        ...
+
+    def run_all(self, stages: Sequence[Stage]) -> list[StageResult]:
+        """The results of stages that do not depend on one another; all are asked for at once."""
         ...
 
 
@@ -32,3 +36,7 @@ class LocalRunner:
             for record in result.history:
                 on_record(record)
         return result
+
+    def run_all(self, stages: Sequence[Stage]) -> list[StageResult]:
+        """Compute the stages one after the other."""
+        return [self.run(stage) for stage in stages]

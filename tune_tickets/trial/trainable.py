@@ -4,7 +4,9 @@ It imports no torch: its process only waits, and holds neither CPU nor GPU.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import ray
@@ -12,13 +14,16 @@ from ray import tune
 
 from tune_tickets.config import Experiment
 from tune_tickets.config.domain import Scalar
-from tune_tickets.objective import judge, names
-from tune_tickets.records import Outcome
+from tune_tickets.objective import beats, judge, names, reachable
+from tune_tickets.records import CleanFigures, Outcome
 from tune_tickets.space import reference
+from tune_tickets.trial.attacking import Beaten
 from tune_tickets.trial.client import BrokerRunner
-from tune_tickets.trial.pipeline import Pipeline, World
+from tune_tickets.trial.pipeline import Pipeline, Rival, World
 
 EPOCH = "epoch"
+BOUND = "bound"
+"""The best values that were left for a trial which was given up because they lose."""
 PROBE = "probe_score"
 """What ASHA looks at: the geometric mean of kappa on clean rows and accuracy under an embedding-space attack."""
 
@@ -42,9 +47,13 @@ def run_trial(params: dict[str, Scalar], context: TrialContext) -> None:
         # As JSON text: Tune flattens nested results.
         tune.report({**result, "stages": json.dumps([stage.model_dump(mode="json") for stage in pipeline.stages])})
 
+    rival = _rival(context, runner) if pipeline.settings.evaluation.early_exit else None
     try:
-        outcome = pipeline.find_ticket(lambda record: report({"record": record, **_rung(record)}))
+        outcome = pipeline.find_ticket(lambda record: report({"record": record, **_rung(record)}), rival)
         dense = dense_control(context, runner)
+    except Beaten as beaten:
+        report({BOUND: list(beaten.bound), "attacked_rows": beaten.rows, "note": str(beaten)})
+        return
     except Exception as error:
         report({"failed": str(error)})
         raise
@@ -60,6 +69,18 @@ def dense_control(context: TrialContext, runner: BrokerRunner) -> Outcome | None
     if not context.experiment.settings.controls.dense:
         return None
     return Pipeline(reference(context.experiment), context.world, runner).dense_control(lambda record: None)
+
+
+def _rival(context: TrialContext, runner: BrokerRunner) -> Rival:
+    """What the best finished trials leave for the others to reach."""
+    objective = context.experiment.settings.objective
+    dense = cache(lambda: dense_control(context, runner))
+
+    def losing(clean: CleanFigures, aua: Sequence[float]) -> tuple[float, ...] | None:
+        within_reach = reachable(objective, clean, aua, dense())
+        return within_reach if any(beats(best, within_reach) for best in runner.best_values()) else None
+
+    return losing
 
 
 def _rung(record: dict[str, Any]) -> dict[str, Any]:

@@ -1,15 +1,18 @@
 """Files that leave the store for people: masks, attacked texts and the settings of a trial, and the best ticket."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from io import StringIO
+from io import BytesIO, StringIO
 from pathlib import Path
 
 from ruamel.yaml import YAML
 
+from tune_tickets.attacks.figures import read_parquet, write_parquet
+from tune_tickets.attacks.rows import AttackRecord
 from tune_tickets.config import Settings
 from tune_tickets.errors import StoreError
 from tune_tickets.records import StageRecord
+from tune_tickets.trial.stage import StageResult
 from tune_tickets.trial.store import Store
 from tune_tickets.tuning.results import Results
 
@@ -25,24 +28,33 @@ def trial_artifacts(
     folder = results.folder / "trials" / name
     folder.mkdir(parents=True, exist_ok=True)
     found = {"settings.yaml": _write(folder / "settings.yaml", _yaml(settings))}
-    for stage in stages:
-        # What cannot be read back is left out here: the trial itself has failed on it and says so.
-        with suppress(StoreError):
-            found |= _stage_artifacts(name, stage, folder, store, results)
+    for _, content in _contents(stages, store, MASK_FILE):
+        found["ticket.safetensors"] = _write(folder / "ticket.safetensors", content)
+    for threat, records in attacked_records(stages, store).items():
+        file = threat.replace("/", "-").replace(":", "-")
+        path = results.attacked / f"{name}-{file}.parquet"
+        write_parquet(records, path)
+        found[f"attacked/{file}.parquet"] = path
     return found
 
 
-def _stage_artifacts(name: str, stage: StageRecord, folder: Path, store: Store, results: Results) -> dict[str, Path]:
-    result = store.find(stage.name, stage.digest)
-    if result is None:
-        return {}
-    if MASK_FILE in result.files:
-        return {"ticket.safetensors": _write(folder / "ticket.safetensors", store.read(result, MASK_FILE))}
-    if ATTACKED_FILE in result.files:
-        threat = str(result.record["figures"]["threat"]).replace("/", "-")
-        path = results.attacked / f"{name}-{threat}.parquet"
-        return {f"attacked/{threat}.parquet": _write(path, store.read(result, ATTACKED_FILE))}
-    return {}
+def attacked_records(stages: Sequence[StageRecord], store: Store) -> dict[str, list[AttackRecord]]:
+    """What the attacks among the stages did to every row, by the name of their threat model; shards put together."""
+    found: dict[str, list[AttackRecord]] = {}
+    for result, content in _contents(stages, store, ATTACKED_FILE):
+        found.setdefault(str(result.record["threat"]), []).extend(read_parquet(BytesIO(content)))
+    return found
+
+
+def _contents(stages: Sequence[StageRecord], store: Store, file: str) -> Iterator[tuple[StageResult, bytes]]:
+    """The files of that name that stages left behind."""
+    for stage in stages:
+        # What cannot be read back is left out here: the trial itself has failed on it and says so.
+        with suppress(StoreError):
+            result = store.find(stage.name, stage.digest)
+            if result is not None and file in result.files:
+                content = store.read(result, file)
+                yield result, content
 
 
 def _write(path: Path, content: bytes) -> Path:

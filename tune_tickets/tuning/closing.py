@@ -2,10 +2,11 @@
 
 import platform
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib import metadata
 
-from tune_tickets.attacks.threat import get_threat
+from tune_tickets.attacks.threat import ThreatModel
 from tune_tickets.config import Experiment
 from tune_tickets.objective import feasible, front, ranked
 from tune_tickets.records import (
@@ -42,6 +43,7 @@ _PACKAGES = (
 
 def close_search(
     experiment: Experiment,
+    threats: Sequence[ThreatModel],
     results: Results,
     trials: list[TrialRecord],
     controls: list[ControlRecord],
@@ -61,7 +63,7 @@ def close_search(
         controls=tuple(controls),
         selected=_select(best, trials, controls, results),
         front=tuple(trial.id for trial in front(trials)),
-        threat_models=_threats(experiment),
+        threat_models=_threats(threats),
         stages=_stage_use(trials, controls),
         versions=_versions(),
         total_seconds=seconds,
@@ -112,9 +114,7 @@ def _save_ticket(experiment: Experiment, winner: TrialRecord, results: Results) 
     save_ticket(replace(ticket, metadata=story), results.ticket)
 
 
-def _threats(experiment: Experiment) -> tuple[ThreatRecord, ...]:
-    evaluation = experiment.settings.evaluation
-    threats = [get_threat(name, evaluation.query_budget) for name in evaluation.attacks]
+def _threats(threats: Sequence[ThreatModel]) -> tuple[ThreatRecord, ...]:
     return tuple(
         ThreatRecord(name=threat.name, fingerprint=threat.fingerprint, resources=dict(threat.resources))
         for threat in threats

@@ -16,6 +16,7 @@ from tune_tickets.records import Outcome, StageRecord, TrialRecord, TrialStatus,
 from tune_tickets.report.progress import EpochReport, Event, TrialFinished, TrialStarted
 from tune_tickets.tracking.protocol import AnyTracker
 from tune_tickets.trial.store import Store
+from tune_tickets.trial.trainable import BOUND
 from tune_tickets.tuning.artifacts import trial_artifacts
 from tune_tickets.tuning.results import Results
 from tune_tickets.tuning.searcher import TicketSearch
@@ -62,6 +63,18 @@ class Observer(Unpickled, tune.Callback):
         self._started: dict[str, float] = {}
         self._last: dict[str, dict[str, Any]] = {}
         self._failures = 0
+        self._tell_values: Callable[[tuple[float, ...]], None] | None = None
+
+    def follow(self, tell: Callable[[tuple[float, ...]], None]) -> None:
+        """Tell there what finished trials have reached, those of earlier sessions first: others must beat them."""
+        self._tell_values = tell
+        for trial in self.trials.values():
+            if trial.status == "complete" and trial.values is not None:
+                self._reached(trial.values)
+
+    def _reached(self, values: tuple[float, ...]) -> None:
+        if self._tell_values is not None and self._experiment.settings.evaluation.early_exit:
+            self._tell_values(values)
 
     def number_of(self, trial_id: str) -> int:
         """The number under which people know a trial."""
@@ -94,6 +107,8 @@ class Observer(Unpickled, tune.Callback):
         last = self._last.get(trial.trial_id, {})
         values = self._values(last)
         self._failures = 0
+        if values is not None:
+            self._reached(values)
         self._finish(trial, "complete" if values is not None else "pruned", last, values)
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:  # noqa: ANN401
@@ -137,6 +152,7 @@ class Observer(Unpickled, tune.Callback):
             params=dict(trial.config),
             metrics=outcome.metrics() if outcome else {},
             values=values,
+            bound=tuple(result[BOUND]) if BOUND in result else None,
             feasible=None if outcome is None else not outcome.flags,
             outcome=outcome,
             stages=stages,
@@ -147,7 +163,7 @@ class Observer(Unpickled, tune.Callback):
         if status != "interrupted":  # those are run again when the search is resumed
             self._results.add_trial(record)
         self._tracker.finish_trial(record, self._artifacts(record))
-        note = record.error or "; ".join(outcome.flags if outcome else ())
+        note = record.error or result.get("note") or "; ".join(outcome.flags if outcome else ())
         may_win = record.feasible is not False
         self._emit(TrialFinished(number, status, values, headline(record.metrics), note, feasible=may_win))
 

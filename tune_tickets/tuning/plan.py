@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import mean
 
@@ -57,6 +58,10 @@ class _LookUp:
         self.cached[stage.name] += 1
         return found
 
+    def run_all(self, stages: Sequence[Stage]) -> list[StageResult]:
+        """The stored results, if all are there."""
+        return [self.run(stage) for stage in stages]
+
 
 def plan(experiment: Experiment, world: World, store: Store, train_rows: int) -> list[PlannedStage]:
     """The stages of a search, upper bounds: trials share what they can and ASHA ends some early."""
@@ -89,7 +94,7 @@ def _walk(pipeline: Pipeline, dense: bool) -> None:
 
 
 def _asked(settings: Settings) -> dict[str, int]:
-    trials = settings.search.trials
+    trials, evaluation = settings.search.trials, settings.evaluation
     controls = int(settings.controls.dense)
     randoms = settings.controls.random_seeds if settings.controls.random else 0
     models = trials + controls + randoms
@@ -102,7 +107,7 @@ def _asked(settings: Settings) -> dict[str, int]:
         "draw": drawn + randoms,
         "retrain": models + masked,
         "evaluate": models,
-        "attack": models * len(settings.evaluation.attacks),
+        "attack": models * len(evaluation.attacks) * math.ceil(evaluation.rows / evaluation.shard),
     }
     return {name: count for name, count in counts.items() if count}
 
@@ -114,7 +119,7 @@ def _work(settings: Settings, train_rows: int) -> dict[str, str]:
         "draw": "ranking",
         "retrain": f"{steps} passes of {retraining.batch_size} rows",
         "evaluate": f"{settings.task.rows.select} rows",
-        "attack": f"{settings.evaluation.rows} rows attacked",
+        "attack": f"<= {min(settings.evaluation.rows, settings.evaluation.shard)} rows attacked",
     }
     method = settings.method
     if isinstance(method, EarlyRobust | RobustT):

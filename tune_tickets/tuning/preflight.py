@@ -2,9 +2,10 @@
 
 from dataclasses import asdict
 
-from tune_tickets.attacks.threat import get_threat
+from tune_tickets.attacks.threat import ThreatModel, named, with_resources
 from tune_tickets.config import Experiment
 from tune_tickets.config.document import split
+from tune_tickets.config.evaluation import Attack, Evaluation
 from tune_tickets.config.method import EarlyRobust, RandomTicket
 from tune_tickets.data.task import TaskData, load_task
 from tune_tickets.errors import ConfigError
@@ -34,9 +35,7 @@ def world_of(experiment: Experiment, data: TaskData, anatomy: Anatomy) -> World:
         data=StageKey(stage.name, stage.digest, content=stage.digest),
         model_fingerprint=backbone_fingerprint(settings.model),
         anatomy=asdict(anatomy),
-        threats={
-            name: get_threat(name, settings.evaluation.query_budget).fingerprint for name in settings.evaluation.attacks
-        },
+        threats=tuple(with_resources(threat, None) for threat in threats_of(settings.evaluation)),
     )
 
 
@@ -44,15 +43,35 @@ def check(experiment: Experiment) -> tuple[TaskData, Anatomy]:
     """Whether the experiment can be run here; writes nothing."""
     settings = experiment.settings
     warm_starts(experiment)
-    for index, name in enumerate(settings.evaluation.attacks):
+    for index, attack in enumerate(settings.evaluation.attacks):
         try:
-            get_threat(name)
+            threat_of(attack, None)
         except ConfigError as error:
             raise experiment.source.error(("evaluation", "attacks", index), str(error)) from None
+    _check_twins(experiment)
     anatomy = inspect_backbone(settings.model, settings.task.max_length)
     if isinstance(settings.method, EarlyRobust | RandomTicket):
         _check_ratio(experiment, anatomy)
     return load_task(settings.task, settings.seed), anatomy
+
+
+def threats_of(evaluation: Evaluation) -> list[ThreatModel]:
+    """The threat models of an experiment, before their resources are looked for."""
+    return [threat_of(attack, evaluation.query_budget) for attack in evaluation.attacks]
+
+
+def threat_of(attack: str | Attack, query_budget: int | None) -> ThreatModel:
+    """The threat model that stands in an experiment by name, or by name and parameters."""
+    if isinstance(attack, str):
+        return named(attack, query_budget)
+    return named(attack.name, query_budget, **attack.parameters())
+
+
+def _check_twins(experiment: Experiment) -> None:
+    names = [threat.name for threat in threats_of(experiment.settings.evaluation)]
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise experiment.source.error(("evaluation", "attacks", index), f"{name!r} stands there twice")
 
 
 def _check_ratio(experiment: Experiment, anatomy: Anatomy) -> None:

@@ -20,7 +20,7 @@ from tune_tickets.records import ControlRecord, SearchStatus, Summary
 from tune_tickets.report.progress import Event
 from tune_tickets.report.rows import control_name
 from tune_tickets.tracking.protocol import AnyTracker, open_tracker
-from tune_tickets.trial.client import start_broker
+from tune_tickets.trial.client import BrokerRunner, start_broker
 from tune_tickets.trial.store import Store
 from tune_tickets.trial.trainable import TrialContext, run_trial
 from tune_tickets.tuning.artifacts import trial_artifacts
@@ -64,6 +64,7 @@ def run_experiment(
     context = TrialContext(experiment, world, results.store_url, broker=f"broker-{experiment.digest[:12]}")
     with ray_session(settings.resources, [results.optuna, results.mlflow]), _ending_on_signals(stopper):
         broker = start_broker(context.broker, results.store_url, settings.resources)
+        observer.follow(BrokerRunner(broker, results.store_url, "driver").tell_values)
         dense = DenseControl(context, broker, emit)
         try:
             with StageWatch(broker, _labels(observer), emit):
@@ -76,7 +77,7 @@ def run_experiment(
         name = control_name(control)
         files = trial_artifacts(name, control.stages, settings, Store(results.store_url), results)
         tracker.log_control(control, files)
-    return _close(experiment, results, observer, controls, tracker, stopper, time.monotonic() - started)
+    return _close(context, results, observer, controls, tracker, stopper, time.monotonic() - started)
 
 
 def _search(
@@ -124,7 +125,7 @@ def _controls(
 
 
 def _close(
-    experiment: Experiment,
+    context: TrialContext,
     results: Results,
     observer: Observer,
     controls: list[ControlRecord],
@@ -136,7 +137,7 @@ def _close(
     status: SearchStatus = "stopped"
     if stopper.reason in (None, INTERRUPTED):
         status = "finished" if stopper.reason is None else "interrupted"
-    summary = close_search(experiment, results, trials, controls, status, seconds)
+    summary = close_search(context.experiment, context.world.threats, results, trials, controls, status, seconds)
     tracker.finish(summary, {"summary.json": results.folder / "summary.json"})
     if status == "stopped":
         last = next((trial.error for trial in reversed(trials) if trial.error), "no reason was recorded")

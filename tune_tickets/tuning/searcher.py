@@ -12,6 +12,7 @@ from tune_tickets.config import Experiment
 from tune_tickets.config.search import Search
 from tune_tickets.objective import names
 from tune_tickets.space import sample, warm_starts
+from tune_tickets.trial.trainable import BOUND
 from tune_tickets.tuning.unpickled import Unpickled
 
 INTERRUPTED = "interrupted"
@@ -72,6 +73,8 @@ class TicketSearch(Unpickled, OptunaSearch):
             return
         self._completed_trials.add(trial_id)
         values = [float((result or {}).get(metric, math.nan)) for metric in self._metrics]
+        if result is not None and BOUND in result:
+            self._ot_trials[trial_id].set_user_attr(BOUND, list(result[BOUND]))
         if error:
             self.study.tell(self._ot_trials[trial_id], state=TrialState.FAIL)
         elif all(math.isfinite(value) for value in values):

@@ -1,5 +1,6 @@
 """Stage `evaluate`: clean accuracy of a trained ticket on the select rows."""
 
+from tune_tickets.data.task import attack_sample
 from tune_tickets.evaluation.clean import clean_figures, predict
 from tune_tickets.models.loading import LoadedTicket, open_ticket
 from tune_tickets.tickets.ticket import Ticket
@@ -10,12 +11,15 @@ from tune_tickets.trial.rows import load_rows
 
 
 def run(context: StageContext) -> StageOutput:
-    """Predict every select row once."""
+    """Predict every select row once; those of the attacked sample that come out right can be attacked at all."""
     ticket = load_trained(context)
     rows = load_rows(context).select
     encoded = encode_rows(ticket.tokenizer, rows, ticket.metadata.max_length)
-    figures = clean_figures(predict(ticket.model, encoded, context.inputs["eval_batch_size"]), encoded.labels)
-    return StageOutput({"clean": figures.model_dump(mode="json")})
+    predicted = predict(ticket.model, encoded, context.inputs["eval_batch_size"])
+    figures = clean_figures(predicted, encoded.labels)
+    sample = attack_sample(rows, context.inputs["rows"], context.inputs["seed"])
+    attackable = [int(predicted[index]) == row.label for index, row in sample]
+    return StageOutput({"clean": figures.model_dump(mode="json"), "attackable": attackable})
 
 
 def load_trained(context: StageContext) -> LoadedTicket:

@@ -1,0 +1,65 @@
+"""One threat model against one model, in shards of rows: each a stage, so a dead worker costs a shard, no figure."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tune_tickets.attacks.figures import figures
+from tune_tickets.attacks.rows import RowResult
+from tune_tickets.attacks.threat import ThreatModel
+from tune_tickets.records import AttackFigures
+from tune_tickets.trial.stage import Stage, StageResult
+
+
+class Beaten(Exception):
+    """A ticket that can no longer beat the best one, whatever its remaining rows would show."""
+
+    def __init__(self, bound: tuple[float, ...], rows: int) -> None:
+        super().__init__(f"can no longer beat the best ticket: at most {', '.join(f'{value:.4f}' for value in bound)}")
+        self.bound = bound
+        """The best values of the objective it could still have reached."""
+        self.rows = rows
+        """How many rows were attacked until then, over all threat models."""
+
+
+@dataclass
+class ShardedAttack:
+    """The shards of an attack, and the results of those that are done."""
+
+    threat: ThreatModel
+    shards: tuple[Stage, ...]
+    attackable: tuple[bool, ...]
+    """By row of the sample: whether the model gets it right before any change."""
+    done: list[StageResult] = field(default_factory=list)
+
+    @property
+    def left(self) -> tuple[Stage, ...]:
+        """What is still to be run, in order."""
+        return self.shards[len(self.done) :]
+
+    def best_possible(self) -> float:
+        """Accuracy under attack in % if every row that was not attacked yet withstood."""
+        rows = self._rows()
+        survived = sum(row.status == "failed" for row in rows)
+        return 100.0 * (survived + sum(self.attackable[len(rows) :])) / len(self.attackable)
+
+    def figures(self) -> AttackFigures:
+        """The figures of all rows; there are none before the last shard is done."""
+        assert not self.left
+        rejected: Counter[str] = Counter()
+        for shard in self.done:
+            rejected.update(shard.record["rejected"])
+        candidates = sum(shard.record["candidates"] for shard in self.done)
+        return figures(self._rows(), self.threat.name, self.threat.fingerprint, rejected, candidates)
+
+    def rows_done(self) -> int:
+        """How many rows were attacked."""
+        return len(self._rows())
+
+    def _rows(self) -> list[RowResult]:
+        return [RowResult(**row) for shard in self.done for row in shard.record["rows"]]
+
+
+def bounds(rows: int, size: int) -> Sequence[tuple[int, int]]:
+    """Where shards of at most `size` rows begin and end; the same however many workers there are."""
+    return [(start, min(start + size, rows)) for start in range(0, rows, size)]
