@@ -138,10 +138,9 @@ def _attack(model: str, batch: int, tokens: int, rounds: int, warmup: int) -> di
 
 
 def _show(report: dict[str, Any]) -> None:
-    table = Table("what", "tokens", "masked or folded ms", "dense ms", "ratio", "median", "CPU", title="Masks")
+    table = Table("masked or folded, beside dense", "tokens", "ms", "dense ms", "ratio", "median", "CPU")
     for step in report["steps"]:
-        name = "training step" if step["passes"] == 1 else f"training step, FreeLB-{step['passes']}"
-        _add(table, name, step, "masked")
+        _add(table, "training step" if step["passes"] == 1 else f"FreeLB-{step['passes']} step", step, "masked")
     for forward in report["attack"]:
         _add(table, "forward in an attack", forward, "folded")
     console = Console()
