@@ -10,6 +10,7 @@ import pyarrow.parquet
 from scipy.stats import binomtest
 
 from tune_tickets.attacks.rows import AttackRecord
+from tune_tickets.data.example import rows_digest
 from tune_tickets.errors import DataError
 from tune_tickets.records import AttackFigures
 
@@ -50,6 +51,7 @@ def figures(records: Sequence[AttackRecord], threat_name: str, fingerprint: str)
         similarity=_mean([record.similarity for record in successes if record.similarity is not None]),
         skipped=rows - len(attacked),
         survived=tuple(record.status == "failed" for record in records),
+        sample=rows_digest((record.texts, record.label) for record in records),
     )
 
 

@@ -133,7 +133,13 @@ class Pipeline:
         result = self.runner.run(stage, lambda record: on_record({"stage": stage.name, **record}))
         reused = not result.computed or result.record.get("computed_mini_epochs") == 0
         self.stages.append(
-            StageRecord(name=stage.name, digest=result.key.digest, cached=reused, seconds=result.seconds)
+            StageRecord(
+                name=stage.name,
+                digest=result.key.digest,
+                cached=reused,
+                seconds=result.seconds,
+                training=result.record.get("training"),
+            )
         )
         return result
 

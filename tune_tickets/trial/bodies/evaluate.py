@@ -1,5 +1,6 @@
 """Stage `evaluate`: clean accuracy of a trained ticket on the select rows."""
 
+from tune_tickets.data.example import rows_digest
 from tune_tickets.evaluation.clean import clean_figures, predict
 from tune_tickets.models.loading import LoadedTicket, open_ticket
 from tune_tickets.tickets.ticket import Ticket
@@ -15,7 +16,8 @@ def run(context: StageContext) -> StageOutput:
     rows = load_rows(context).select
     encoded = encode_rows(ticket.tokenizer, rows, ticket.metadata.max_length)
     figures = clean_figures(predict(ticket.model, encoded, context.inputs["eval_batch_size"]), encoded.labels)
-    return StageOutput({"clean": figures.model_dump(mode="json")})
+    sample = rows_digest((row.texts, row.label) for row in rows)
+    return StageOutput({"clean": figures.model_copy(update={"sample": sample}).model_dump(mode="json")})
 
 
 def load_trained(context: StageContext) -> LoadedTicket:
