@@ -18,7 +18,9 @@ from tune_tickets.records import (
 BOTH = ("textfooler/minilm", "textbugger/minilm")
 
 
-def make_attack(threat="textfooler/minilm", fingerprint=None, aua=23.0, survived=(True, False, False, False)):
+def make_attack(
+    threat="textfooler/minilm", fingerprint=None, aua=23.0, survived=(True, False, False, False), sample="rows"
+):
     return AttackFigures(
         threat=threat,
         fingerprint=fingerprint or f"print-of-{threat}",
@@ -32,12 +34,14 @@ def make_attack(threat="textfooler/minilm", fingerprint=None, aua=23.0, survived
         similarity=None,
         skipped=0,
         survived=tuple(survived),
+        sample=sample,
     )
 
 
-def make_outcome(clean=84.4, attacks=None, flags=()):
+def make_outcome(clean=84.4, attacks=None, flags=(), sample="clean rows"):
+    interval = clean - 4.0, clean + 5.0
     return Outcome(
-        clean=CleanFigures(rows=256, accuracy=clean, interval=(clean - 4.0, clean + 5.0), majority_share=55.0),
+        clean=CleanFigures(rows=256, accuracy=clean, interval=interval, majority_share=55.0, sample=sample),
         attacks=tuple(make_attack(threat) for threat in BOTH) if attacks is None else tuple(attacks),
         sparsity=Sparsity(
             heads=16.7,

@@ -48,6 +48,13 @@ def rows(summary: Summary, top: int) -> list[Row]:
     return kept + [_control_row(control, summary) for control in summary.controls]
 
 
+def winner_and_controls(summary: Summary) -> list[Row]:
+    """The selected trial, if there is one, and every control."""
+    found = [trial for trial in summary.trials if trial.id == summary.selected.trial]
+    winner = [_trial_row(trial, trial.outcome, summary) for trial in found if trial.outcome is not None]
+    return winner + [_control_row(control, summary) for control in summary.controls]
+
+
 def method_name(method: str, retraining: str) -> str:
     """How the papers call it: adversarial training of the whole model by its adversary, tickets by their method."""
     adversary = ADVERSARIES.get(retraining, "")

@@ -11,6 +11,10 @@ from tune_tickets.report.layout import print_rows, say
 from tune_tickets.report.rows import ADVERSARIES, rows
 
 TOP = 10
+COST_LEGEND = (
+    "passes, seconds: training cost as a multiple of that of PGD or FreeLB training of the whole model. A pass is "
+    "forward and backward over the training rows, each adversarial pass one; +search adds what finding the ticket took."
+)
 
 
 def print_table(summary: Summary, console: Console, top: int = TOP) -> None:
@@ -20,21 +24,17 @@ def print_table(summary: Summary, console: Console, top: int = TOP) -> None:
     if shown:
         print_rows(console, shown)
         if any(row.cost for row in shown):
-            say(console, cost_legend(summary), style="dim")
+            say(console, f"{COST_LEGEND} {baselines_text(summary)}", style="dim")
     console.print()
     say(console, summary.selected.reason, style="bold")
     if summary.selected.trial is not None:
         say(console, verdict(summary.selected.comparisons))
 
 
-def cost_legend(summary: Summary) -> str:
-    """What the columns of training cost are, and what they are relative to."""
-    meaning = (
-        "passes, seconds: training cost as a multiple of training the whole model so; a pass is forward and backward "
-        "over the training rows, each adversarial pass one; +search adds what finding the ticket took."
-    )
+def baselines_text(summary: Summary) -> str:
+    """What training costs are relative to."""
     trials = {trial.id: f"trial {trial.number}" for trial in summary.trials}
-    return " ".join([meaning, *(_baseline(baseline, trials) for baseline in summary.cost_baselines)])
+    return " ".join(_baseline(baseline, trials) for baseline in summary.cost_baselines)
 
 
 def _baseline(baseline: CostBaseline, trials: Mapping[str, str]) -> str:
