@@ -100,6 +100,19 @@ def test_a_space_over_methods_reads_back_with_what_belongs_to_each(file, tmp_pat
     assert experiment.at({"method.kind": "robustt", "method.epochs": 2.0}).method.epochs == 2.0
 
 
+def test_an_override_that_chooses_a_method_leaves_out_what_belongs_to_the_others(file):
+    deeper = "  patience: {choice: [3, 4], when: {method.drawing.heads: 1/4}}\nretraining:"
+    file.write_text(CONDITIONAL.replace("retraining:", deeper), encoding="utf-8")
+    chosen = load_experiment(file, ["method.kind=robustt"])
+    assert list(chosen.domains) == ["method.epochs", "retraining.adversary.kind"]
+    assert chosen.settings.method.kind == "robustt"
+    plain = load_experiment(file, ["method.kind=finetune", "retraining.adversary.kind=none"])
+    assert plain.domains == {}
+    file.write_text(CONDITIONAL.replace("{method.kind: robustt}", "{method.kind: typo}"), encoding="utf-8")
+    with pytest.raises(ConfigError, match="can never be true"):
+        load_experiment(file)
+
+
 def test_settings_beside_a_searched_kind_are_part_of_the_digest(file):
     file.write_text(CONDITIONAL, encoding="utf-8")
     assert load_experiment(file).digest != load_experiment(file, ["retraining.adversary.steps=3"]).digest
