@@ -3,6 +3,7 @@
 Accuracies and shares are percentages (0-100) everywhere; intervals are 95% (low, high) pairs in the same unit.
 """
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -25,6 +26,45 @@ def headline(metrics: dict[str, float]) -> dict[str, float]:
     return {name: value for name, value in metrics.items() if name == "clean" or name.startswith("aua/")}
 
 
+class Training(Record):
+    """What training costs. A pass of a ticket counts as one of the whole model; seconds show that it is smaller."""
+
+    passes: float = Field(description="Forward and backward passes over all training rows, each adversarial pass one")
+    seconds: float = Field(description="Time in training steps, without loading and looks at the model")
+
+    def __add__(self, other: "Training") -> "Training":
+        return Training(passes=self.passes + other.passes, seconds=self.seconds + other.seconds)
+
+
+class Cost(Record):
+    """What it takes to get one trained model; what trials share is counted in full for each of them."""
+
+    retraining: Training = Field(description="Training the model itself, the ticket once it is drawn")
+    search: Training = Field(description="Training to find the ticket; 0 for controls and baselines")
+
+    @property
+    def total(self) -> Training:
+        """With the search."""
+        return self.retraining + self.search
+
+    def metrics(self) -> dict[str, float]:
+        """As one flat mapping, the names used in MLflow."""
+        own, total = self.retraining, self.total
+        passes = {"cost/passes": own.passes, "cost/passes_with_search": total.passes}
+        return passes | {"cost/seconds": own.seconds, "cost/seconds_with_search": total.seconds}
+
+
+class CostBaseline(Record):
+    """Adversarial training of the whole model: what the cost of a ticket is compared with."""
+
+    adversary: Literal["pgd", "freelb"]
+    trial: str | None = Field(description="The best trial that trained so; null if none did and it is computed")
+    steps: int = Field(description="K of the adversary")
+    epochs: int
+    passes: float
+    seconds: float | None = Field(description="Measured in the trial; null if computed")
+
+
 class StageRecord(Record):
     """One stage a trial asked for."""
 
@@ -32,6 +72,9 @@ class StageRecord(Record):
     digest: str
     cached: bool = Field(description="True if the result was there already, or another trial was computing it")
     seconds: float = Field(description="Computing time of the stage itself, also when it was cached")
+    training: Training | None = Field(
+        None, description="What its training takes from the start, whoever computed it; null for other stages"
+    )
 
 
 class CleanFigures(Record):
@@ -41,6 +84,7 @@ class CleanFigures(Record):
     accuracy: float
     interval: tuple[float, float]
     majority_share: float = Field(description="Largest share of rows given one label; 100 is a constant predictor")
+    sample: str = Field("", description="Digest of the rows: texts, labels and order")
 
 
 class AttackFigures(Record):
@@ -58,6 +102,7 @@ class AttackFigures(Record):
     similarity: float | None = Field(description="Mean sentence similarity of successful attacks, -1 to 1")
     skipped: int = Field(description="Rows the model got wrong before any change")
     survived: tuple[bool, ...] = Field(description="Per attacked row: right before and after the attack")
+    sample: str = Field("", description="Digest of the attacked rows: texts, labels and order")
     candidates: int = Field(0, description="Changed texts proposed, before any constraint; 0 if they were not counted")
     rejected: dict[str, float] = Field(
         default_factory=dict, description="% of the candidates that each constraint rejected, by its name"
@@ -119,12 +164,23 @@ class Outcome(Record):
         return flat
 
 
+def cost_of(stages: Iterable[StageRecord], retrain_digest: str) -> Cost | None:
+    """The cost of the model that the stage `retrain_digest` trained; None if the stages do not tell."""
+    trained = {stage.digest: stage.training for stage in stages if stage.training is not None}
+    own = trained.pop(retrain_digest, None)
+    if own is None:
+        return None
+    return Cost(retraining=own, search=sum(trained.values(), Training(passes=0.0, seconds=0.0)))
+
+
 class TrialRecord(Record):
     """One trial of the search."""
 
     id: str
     number: int
     status: TrialStatus
+    method: str = Field("", description="`method.kind` of the trial")
+    retraining: str = Field("", description="`retraining.adversary.kind` of the trial")
     params: dict[str, Any]
     metrics: dict[str, float] = Field(default_factory=dict)
     values: tuple[float, ...] | None = Field(None, description="What Optuna was told; one value, or the vector")
@@ -134,6 +190,7 @@ class TrialRecord(Record):
     feasible: bool | None = Field(None, description="Whether the ticket may win (floor, near-constant check)")
     outcome: Outcome | None = None
     stages: tuple[StageRecord, ...] = ()
+    cost: Cost | None = None
     error: str | None = None
     seconds: float = 0.0
 
@@ -143,8 +200,15 @@ class ControlRecord(Record):
 
     kind: Literal["dense", "random"]
     seed: int
+    retraining: str = Field("", description="`retraining.adversary.kind` it was trained with")
     outcome: Outcome
     stages: tuple[StageRecord, ...]
+    cost: Cost | None = None
+
+    @property
+    def name(self) -> str:
+        """How people know it: 'dense' or 'random-0'."""
+        return self.kind if self.kind == "dense" else f"{self.kind}-{self.seed}"
 
 
 class Comparison(Record):
@@ -209,6 +273,7 @@ class Summary(Record):
     selected: Selection
     front: tuple[str, ...] = Field(description="Trials no other trial beats in every figure of the objective")
     threat_models: tuple[ThreatRecord, ...]
+    cost_baselines: tuple[CostBaseline, ...] = Field((), description="PGD and FreeLB training of the whole model")
     stages: dict[str, StageUse]
     versions: dict[str, str]
     total_seconds: float

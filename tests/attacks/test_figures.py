@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from tune_tickets.attacks.figures import figures, read_parquet, write_parquet
@@ -44,6 +46,17 @@ def test_figures_follow_the_definitions_of_the_papers():
     assert measured.survived == (True, False, False, False, True)
     # Wilson for 2 of 5, z = 1.959964: centre (2 + z²/2) / (5 + z²), half-width z sqrt(5 · 0.4 · 0.6 + z²/4) / (5 + z²)
     assert measured.interval == pytest.approx((11.762077, 76.927615), abs=1e-4)
+
+
+def test_the_sample_names_texts_labels_and_their_order_and_nothing_else():
+    def sample(*records):
+        return figures(records, "t", "f").sample
+
+    first, second = RECORDS[0], replace(RECORDS[1], texts=("another film",))
+    assert len(sample(first, second)) == 16
+    assert sample(first, second) == sample(first, replace(second, status="skipped", queries=9, perturbed_texts=("b",)))
+    others = [sample(second, first), sample(first), sample(first, replace(second, label=0))]
+    assert len({sample(first, second), *others}) == 4
 
 
 def test_nothing_to_attack_and_nothing_broken_give_zeros_not_errors():

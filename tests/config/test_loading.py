@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from tune_tickets.config import load_experiment
+from tune_tickets.config.searchable import fill
 from tune_tickets.errors import ConfigError
+from tune_tickets.tuning.results import to_yaml
 
 YAML = """\
 name: small
@@ -73,9 +75,50 @@ def test_settings_of_a_missing_adversary_are_dropped(file):
     assert with_steps.settings.method.adversary == without.settings.method.adversary
 
 
-def test_the_resolved_configuration_reads_back_to_the_same_experiment(file, tmp_path):
-    from tune_tickets.tuning.results import to_yaml
+CONDITIONAL = """\
+method:
+  kind: {choice: [earlyrobust, robustt, finetune]}
+  drawing: {heads: {choice: [1/4], when: {method.kind: earlyrobust}}}
+  epochs: {choice: [2.0], when: {method.kind: robustt}}
+retraining:
+  adversary: {kind: {choice: [none, freelb]}, steps: 2}
+"""
 
+
+def test_a_space_over_methods_reads_back_with_what_belongs_to_each(file, tmp_path):
+    file.write_text(CONDITIONAL, encoding="utf-8")
+    experiment = load_experiment(file)
+    again = tmp_path / "resolved.yaml"
+    again.write_text(to_yaml(experiment), encoding="utf-8")
+    reread = load_experiment(again)
+    assert reread.digest == experiment.digest
+    for kind in ("earlyrobust", "robustt", "finetune"):
+        forced = {"method.kind": kind, "retraining.adversary.kind": "freelb"}
+        point = fill(experiment.document, experiment.domains, forced)
+        assert reread.at(point) == experiment.at(point)
+        assert experiment.at(point).retraining.adversary.steps == 2
+    assert experiment.at({"method.kind": "robustt", "method.epochs": 2.0}).method.epochs == 2.0
+
+
+def test_an_override_that_chooses_a_method_leaves_out_what_belongs_to_the_others(file):
+    deeper = "  patience: {choice: [3, 4], when: {method.drawing.heads: 1/4}}\nretraining:"
+    file.write_text(CONDITIONAL.replace("retraining:", deeper), encoding="utf-8")
+    chosen = load_experiment(file, ["method.kind=robustt"])
+    assert list(chosen.domains) == ["method.epochs", "retraining.adversary.kind"]
+    assert chosen.settings.method.kind == "robustt"
+    plain = load_experiment(file, ["method.kind=finetune", "retraining.adversary.kind=none"])
+    assert plain.domains == {}
+    file.write_text(CONDITIONAL.replace("{method.kind: robustt}", "{method.kind: typo}"), encoding="utf-8")
+    with pytest.raises(ConfigError, match="can never be true"):
+        load_experiment(file)
+
+
+def test_settings_beside_a_searched_kind_are_part_of_the_digest(file):
+    file.write_text(CONDITIONAL, encoding="utf-8")
+    assert load_experiment(file).digest != load_experiment(file, ["retraining.adversary.steps=3"]).digest
+
+
+def test_the_resolved_configuration_reads_back_to_the_same_experiment(file, tmp_path):
     experiment = load_experiment(file)
     again = tmp_path / "resolved.yaml"
     again.write_text(to_yaml(experiment), encoding="utf-8")

@@ -5,17 +5,22 @@ from tune_tickets.records import (
     CleanFigures,
     Comparison,
     ControlRecord,
+    Cost,
+    CostBaseline,
     Outcome,
     Selection,
     Sparsity,
     Summary,
+    Training,
     TrialRecord,
 )
 
 BOTH = ("textfooler/minilm", "textbugger/minilm")
 
 
-def make_attack(threat="textfooler/minilm", fingerprint=None, aua=23.0, survived=(True, False, False, False)):
+def make_attack(
+    threat="textfooler/minilm", fingerprint=None, aua=23.0, survived=(True, False, False, False), sample="rows"
+):
     return AttackFigures(
         threat=threat,
         fingerprint=fingerprint or f"print-of-{threat}",
@@ -29,19 +34,38 @@ def make_attack(threat="textfooler/minilm", fingerprint=None, aua=23.0, survived
         similarity=None,
         skipped=0,
         survived=tuple(survived),
+        sample=sample,
     )
 
 
-def make_outcome(clean=84.4, attacks=None, flags=()):
+def make_outcome(clean=84.4, attacks=None, flags=(), sample="clean rows"):
+    interval = clean - 4.0, clean + 5.0
     return Outcome(
-        clean=CleanFigures(rows=256, accuracy=clean, interval=(clean - 4.0, clean + 5.0), majority_share=55.0),
+        clean=CleanFigures(rows=256, accuracy=clean, interval=interval, majority_share=55.0, sample=sample),
         attacks=tuple(make_attack(threat) for threat in BOTH) if attacks is None else tuple(attacks),
         sparsity=Sparsity(
-            heads=16.7, neurons=30.0, parameters=21_345_678, parameters_total=33_000_000, parameters_dense=26_000_000
+            heads=16.7,
+            neurons=30.0,
+            weights=12.5,
+            parameters=21_345_678,
+            parameters_total=33_000_000,
+            parameters_dense=26_000_000,
         ),
         flags=tuple(flags),
         retrain_digest="abc",
     )
+
+
+def make_cost(retraining=(3.0, 20.0), search=(0.0, 0.0)):
+    """Passes and seconds of both."""
+    own, found = (Training(passes=passes, seconds=seconds) for passes, seconds in (retraining, search))
+    return Cost(retraining=own, search=found)
+
+
+BASELINES = (
+    CostBaseline(adversary="pgd", trial="t3", steps=3, epochs=3, passes=12.0, seconds=80.0),
+    CostBaseline(adversary="freelb", trial=None, steps=3, epochs=3, passes=9.0, seconds=None),
+)
 
 
 def make_trial(number=0, **changes):
@@ -49,6 +73,8 @@ def make_trial(number=0, **changes):
         "id": f"t{number}",
         "number": number,
         "status": "complete",
+        "method": "earlyrobust",
+        "retraining": "none",
         "params": {"method.gamma": 0.1},
         "values": (0.5 + number / 100,),
         "feasible": True,
@@ -71,6 +97,7 @@ def make_summary(trials, selected="t0", **changes):
         ),
         "front": (),
         "threat_models": (),
+        "cost_baselines": (),
         "stages": {},
         "versions": {},
         "total_seconds": 1.0,

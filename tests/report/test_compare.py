@@ -61,11 +61,12 @@ def test_every_other_model_and_threat_is_compared_once():
     ]
 
 
-def test_figures_of_another_fingerprint_or_number_of_rows_are_not_compared():
+def test_figures_of_another_fingerprint_or_of_other_rows_are_not_compared():
     ours = make_outcome(attacks=[make_attack(fingerprint="a")])
     elsewhere = make_outcome(attacks=[make_attack(fingerprint="b")])
     fewer = make_outcome(attacks=[make_attack(fingerprint="a", survived=(True, False))])
-    assert comparisons(ours, {"dense": elsewhere, "random-0": fewer}) == ()
+    others = make_outcome(attacks=[make_attack(fingerprint="a", sample="other rows")])
+    assert comparisons(ours, {"dense": elsewhere, "random-0": fewer, "random-1": others}) == ()
 
 
 def test_the_verdict_says_what_cannot_be_told_apart():

@@ -3,11 +3,12 @@ import io
 import pytest
 from rich.console import Console
 
-from tests.report.conftest import BOTH, make_attack, make_outcome, make_summary, make_trial
+from tests.report.conftest import BASELINES, BOTH, make_attack, make_cost, make_outcome, make_summary, make_trial
 from tune_tickets.records import ControlRecord, Selection
+from tune_tickets.report.rows import method_name
 from tune_tickets.report.table import print_table
 
-NUMBERS = ("84.4 ±4.5", "23.0 [15.8-32.2]", "74.5", "1023.4", "16.7", "30.0", "21.35", "0.500")
+NUMBERS = ("84.4 ±4.5", "23.0 [15.8-32.2]", "74.5", "1023.4", "16.7", "30.0", "12.5", "21.35", "33.00", "0.500")
 
 
 def drawn(summary, width, top=10, terminal=False, encoding="utf-8"):
@@ -36,17 +37,67 @@ def test_no_line_of_the_table_is_wider_than_the_console(width):
     assert max(len(line.rstrip()) for line in text.splitlines()) <= width
 
 
-def test_at_120_columns_two_threats_fit_in_one_row_per_trial():
-    (row,) = row_of(drawn(make_summary([make_trial(0)]), 120), "trial 0")
-    assert row.count("23.0 [15.8-32.2]") == 2
-    assert "84.4 ±4.5" in row
-
-
-def test_at_80_columns_the_threats_go_on_below_with_the_names_repeated():
-    rows = row_of(drawn(make_summary([make_trial(0)]), 80), "trial 0")
-    assert len(rows) == 2
+def test_at_120_columns_two_threats_fit_beside_the_clean_accuracy():
+    rows = row_of(drawn(make_summary([make_trial(0)]), 120), "trial 0")
+    assert [row.count("23.0 [15.8-32.2]") for row in rows] == [2, 0]
     assert "84.4 ±4.5" in rows[0]
-    assert rows[1].count("23.0 [15.8-32.2]") == 2
+    assert "21.35" in rows[1]
+
+
+def test_at_80_columns_a_threat_stands_whole_beside_others_or_below_with_the_names_repeated():
+    rows = row_of(drawn(make_summary([make_trial(0)]), 80), "trial 0")
+    assert [row.count("23.0 [15.8-32.2]  74.5  1023.4") for row in rows] == [1, 1, 0]
+    assert "earlyrobust  0.500  84.4 ±4.5" in rows[0]
+
+
+def test_the_columns_are_those_of_the_papers_main_tables():
+    trials = [make_trial(number, cost=make_cost()) for number in (0, 3)]
+    (row,) = row_of(drawn(make_summary(trials, cost_baselines=BASELINES), 220), "trial 0")
+    attack = ["23.0", "[15.8-32.2]", "74.5", "1023.4"]
+    sizes = ["16.7", "30.0", "12.5", "21.35", "33.00"]
+    costs = ["0.25", "0.25", "0.33", "0.33", "0.25", "0.25"]
+    assert row.split()[3:] == ["earlyrobust", "0.500", "84.4", "±4.5", *attack, *attack, *sizes, *costs]
+
+
+def test_training_cost_is_relative_to_pgd_and_freelb_with_and_without_the_search():
+    # Of PGD: 3 / 12 and (3 + 1.5) / 12 passes, 20 / 80 and (20 + 12) / 80 seconds; of FreeLB: 3 / 9 and 4.5 / 9 passes.
+    ticket = make_trial(0, cost=make_cost((3.0, 20.0), search=(1.5, 12.0)))
+    pgd = make_trial(3, method="finetune", retraining="pgd", cost=make_cost((12.0, 80.0)))
+    text = drawn(make_summary([ticket, pgd], cost_baselines=BASELINES), 100)
+    header = next(line for line in text.splitlines() if "passes/PGD" in line)
+    assert header.split() == ["passes/PGD", "passes/FreeLB", "seconds/PGD"]
+    assert row_of(text, "trial 0")[-1].split()[3:] == ["0.25", "0.38", "0.33", "0.50", "0.25", "0.40"]
+    assert row_of(text, "trial 3")[-1].split()[2:] == ["1.00", "1.00", "1.33", "1.33", "1.00", "1.00"]
+    assert row_of(text, "dense")[-1].split()[1:] == ["-"] * 6
+    assert "PGD is trial 3: 3 epochs of PGD-3, 12 passes." in text
+    assert "FreeLB was not run: computed for 3 epochs of FreeLB-3, 9 passes." in text
+
+
+def test_a_search_of_an_older_release_has_no_columns_of_cost():
+    assert "passes" not in drawn(make_summary([make_trial(0)]), 100)
+
+
+@pytest.mark.parametrize(
+    ("method", "retraining", "name"),
+    [
+        ("finetune", "none", "finetune"),
+        ("finetune", "pgd", "PGD"),
+        ("finetune", "freelb", "FreeLB"),
+        ("robustt", "none", "robustt"),
+        ("robustt", "freelb", "robustt + FreeLB"),
+        ("", "", "-"),
+    ],
+)
+def test_methods_are_called_as_in_the_papers(method, retraining, name):
+    assert method_name(method, retraining) == name
+
+
+def test_the_best_of_every_method_is_shown_however_many_trials_are_better():
+    trials = [make_trial(number) for number in range(5, 12)]
+    trials += [make_trial(number, method="robustt") for number in (1, 2)]
+    text = drawn(make_summary(trials, selected="t11"), 100, top=3)
+    shown = {line.lstrip("* ").split("  ")[0] for line in text.splitlines() if "84.4 ±4.5" in line}
+    assert shown == {"trial 11", "trial 10", "trial 9", "trial 2"}
 
 
 def test_the_selected_trial_comes_first_then_the_best_objectives_then_controls():
@@ -92,7 +143,7 @@ def test_figures_of_different_fingerprints_never_share_a_column():
     assert f"{BOTH[0]} mine1234" in text
     assert f"{BOTH[0]} other123" in text
     (row,) = row_of(text, "dense")
-    assert row.index("-", row.index("21.35")) < row.index("99.0")
+    assert row.index(" - ") < row.index("99.0")
 
 
 def test_reason_and_comparisons_follow_in_plain_sentences():

@@ -10,6 +10,7 @@ import pytest
 
 from tests.tracking.conftest import SETTINGS, make_control, make_outcome, make_summary, make_trial
 from tune_tickets.errors import TicketsError
+from tune_tickets.records import Cost, Training
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.integration
@@ -30,10 +31,10 @@ def play(tracker):
 def test_trials_and_controls_are_nested_below_one_parent(open_again, runs):
     play(open_again())
     found = runs()
-    assert set(found) == {"demo", "trial 0", "dense-0"}
+    assert set(found) == {"demo", "trial 0", "dense"}
     parent = found["demo"].info.run_id
     assert found["trial 0"].data.tags["mlflow.parentRunId"] == parent
-    assert found["dense-0"].data.tags["mlflow.parentRunId"] == parent
+    assert found["dense"].data.tags["mlflow.parentRunId"] == parent
     assert "mlflow.parentRunId" not in found["demo"].data.tags
 
 
@@ -271,6 +272,22 @@ def test_a_vector_objective_has_one_metric_per_figure(open_again, runs):
     open_again().finish_trial(make_trial(0, values=(84.0, 23.0)), {})
     metrics = runs()["trial 0"].data.metrics
     assert (metrics["objective/0"], metrics["objective/1"]) == (84.0, 23.0)
+
+
+def test_the_run_list_of_a_pareto_search_is_sorted_by_accuracy_under_attack(open_again, client):
+    open_again(settings=SETTINGS | {"objective": {"kind": "pareto"}}).start_trial("t0", 0, {"method.gamma": 0.1})
+    view = json.loads(client.get_experiment_by_name("demo").tags["mlflow.sharedViewState.tickets"])
+    figures = ["metrics.`objective/0`", "metrics.`objective/1`", "metrics.`clean`", "metrics.`aua`"]
+    assert view["selectedColumns"][:5] == [*figures, "params.`method.gamma`"]
+    assert (view["orderByKey"], view["orderByAsc"]) == (figures[1], False)
+
+
+def test_training_cost_is_logged_with_and_without_the_search(open_again, runs):
+    cost = Cost(retraining=Training(passes=3.0, seconds=20.0), search=Training(passes=1.5, seconds=12.0))
+    open_again().finish_trial(make_trial(0, cost=cost), {})
+    metrics = runs()["trial 0"].data.metrics
+    assert (metrics["cost/passes"], metrics["cost/passes_with_search"]) == (3.0, 4.5)
+    assert (metrics["cost/seconds"], metrics["cost/seconds_with_search"]) == (20.0, 32.0)
 
 
 def test_a_deleted_experiment_is_an_error_that_says_what_to_do(open_again, client):

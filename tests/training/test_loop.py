@@ -86,6 +86,18 @@ def test_interrupted_and_resumed_it_ends_with_the_same_bits(family, stop):
     assert_same_bits(straight, resumed)
 
 
+@pytest.mark.parametrize(("kind", "passes"), [("none", 1), ("freelb", 3), ("pgd", 4)])
+def test_rows_are_counted_once_per_pass(kind, passes):
+    # 20 rows in batches of 8: an epoch is three steps, of which one has 4 rows. Six steps are two epochs.
+    state, recipe = run(adversary=Adversary(kind=kind, steps=3), total=6)
+    list(train(state, recipe))
+    assert state.row_passes == 2 * 20 * passes
+    again, _ = run()
+    again.restore(state.to_bytes())
+    assert (again.row_passes, again.seconds) == (state.row_passes, state.seconds)
+    assert state.seconds > 0.0
+
+
 def test_an_evaluation_between_steps_changes_nothing():
     straight, recipe = run()
     list(train(straight, recipe))

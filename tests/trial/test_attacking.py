@@ -23,7 +23,7 @@ def shard(*statuses, first=0, rejected=0):
 
 def attack(*done, attackable=(True, True, False, True, True, True)):
     stages = tuple(Stage("attack", {"shard": [start, start + 2]}) for start in (0, 2, 4))
-    return ShardedAttack(get_threat("textfooler/minilm"), stages, attackable, list(done))
+    return ShardedAttack(get_threat("textfooler/minilm"), stages, attackable, "rows", list(done))
 
 
 def test_shards_cover_every_row_once_and_do_not_depend_on_who_computes_them():
@@ -46,7 +46,7 @@ def test_the_figures_are_those_of_all_rows_together():
     assert (figures.rows, figures.skipped, figures.accuracy_under_attack) == (6, 1, pytest.approx(100 * 4 / 6))
     assert figures.survived == (True, False, False, True, True, True)
     assert figures.success_rate == pytest.approx(100 / 5)
-    assert figures.candidates == 24
+    assert (figures.candidates, figures.sample) == (24, "rows")
     assert figures.rejected == {"SentenceSimilarity": pytest.approx(100 * 2 / 24)}
 
 

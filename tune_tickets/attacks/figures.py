@@ -36,10 +36,12 @@ def figures(
     fingerprint: str,
     rejected: Mapping[str, int] | None = None,
     candidates: int = 0,
+    sample: str = "",
 ) -> AttackFigures:
     """Aua, Suc and #Query by TextAttack's definitions; rows wrong from the start count as not robust.
 
-    `candidates` is how many changed texts were proposed, `rejected` how many of them each constraint threw out.
+    `candidates` is how many changed texts were proposed, `rejected` how many of them each constraint threw out;
+    `sample` is the digest of the rows.
     """
     if not records:
         raise DataError(f"no row was attacked by {threat_name}: there is nothing to count")
@@ -62,6 +64,7 @@ def figures(
         survived=tuple(record.status == "failed" for record in records),
         candidates=candidates,
         rejected=_shares(rejected or {}, candidates),
+        sample=sample,
     )
 
 

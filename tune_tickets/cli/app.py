@@ -81,6 +81,18 @@ def init(
 
 
 @app.command()
+def compare(
+    results: Annotated[list[Path], typer.Argument(metavar="RESULTS...", help="Two or more results folders")],
+    json: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write all of it as JSON")] = None,
+    markdown: Annotated[Path | None, typer.Option("--markdown", metavar="FILE", help="And as a page to share")] = None,
+) -> None:
+    """Put finished experiments side by side: winners, controls, paired tests, settings that differ."""
+    from tune_tickets.cli.compare import compare as compare_verb
+
+    compare_verb(results, json, markdown)
+
+
+@app.command()
 def ui(
     results: Annotated[Path | None, typer.Argument(help="Results folder; default: the newest under results/")] = None,
     port: Annotated[int, typer.Option(help="Port on localhost; the next free one is taken")] = 5000,

@@ -23,6 +23,11 @@ class Adversary(Section):
         description="Keep one dropout mask over the K passes (FreeLB's paper does, the ticket papers' code does not)",
     )
 
+    @property
+    def passes(self) -> int:
+        """Forward and backward passes of one training step; PGD's last one trains at the delta reached."""
+        return {"none": 1, "freelb": self.steps, "pgd": self.steps + 1}[self.kind]
+
     @model_validator(mode="before")
     @classmethod
     def _none_has_no_settings(cls, data: Any) -> Any:  # noqa: ANN401 - whatever stands in the YAML

@@ -29,10 +29,12 @@ def put(document: Document, path: KeyPath, value: Any) -> None:  # noqa: ANN401 
 
 
 def remove(document: Document, path: KeyPath) -> None:
-    """Drop the node at `path`, if it is there."""
+    """Drop the node at `path`, if it is there, and what it leaves empty: that may belong to another method."""
     parent = get(document, path[:-1])
-    if isinstance(parent, dict):
-        parent.pop(path[-1], None)
+    if isinstance(parent, dict) and path[-1] in parent:
+        del parent[path[-1]]
+        if not parent:
+            remove(document, path[:-1])
 
 
 def apply_override(document: Document, override: str, source: Source) -> None:

@@ -3,11 +3,12 @@
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tune_tickets.config.document import Document, apply_override, put, split
+from tune_tickets.config.document import Document, apply_override, get, put, split
 from tune_tickets.config.domain import Domain, Scalar
 from tune_tickets.config.experiment import Settings
 from tune_tickets.config.explain import validate
@@ -30,8 +31,14 @@ class Experiment:
         return validate(Settings, concrete(self.document, self.domains, params), self.source)
 
     def resolved(self) -> dict[str, Any]:
-        """The whole configuration with defaults filled in and domains in their places."""
+        """The whole configuration with defaults filled in and domains in their places.
+
+        A section whose kind is searched stands as it is written: its keys and defaults depend on the kind drawn.
+        """
         full = self.settings.model_dump(mode="json")
+        for *section, key in map(split, self.domains):
+            if key == "kind":
+                put(full, tuple(section), deepcopy(get(self.document, tuple(section))))
         for name, domain in self.domains.items():
             put(full, split(name), domain.model_dump(mode="json", exclude_defaults=True))
         return full

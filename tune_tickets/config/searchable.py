@@ -27,6 +27,7 @@ def collect_domains(document: Document, source: Source) -> dict[str, Domain]:
                 walk(value, (*path, key))
 
     walk(document, ())
+    _drop_overruled(found, document, source)
     return _in_order(found, document, source)
 
 
@@ -75,6 +76,22 @@ def reaching(name: str, document: Document, domains: Mapping[str, Domain], sourc
                 needed.setdefault(above, fitting[0])
                 pending.append(above)
     return needed
+
+
+def _drop_overruled(domains: dict[str, Domain], document: Document, source: Source) -> None:
+    """Leave out the domains whose conditions an override has made false, such as those of the methods not chosen."""
+    dropped: set[str] = set()
+
+    def overruled(domain: Domain) -> bool:
+        fixed = [above for above in domain.when if above not in domains and split(above) in source.overrides]
+        false = [above for above in fixed if not domain.allows(above, get(document, split(above)))]
+        return bool(false or dropped & set(domain.when))
+
+    while found := [name for name, domain in domains.items() if overruled(domain)]:
+        for name in found:
+            dropped.add(name)
+            del domains[name]
+            remove(document, split(name))
 
 
 def _parse(node: Document, path: KeyPath, source: Source) -> Domain:

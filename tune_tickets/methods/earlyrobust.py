@@ -37,6 +37,8 @@ class Search:
         self.state = TrainState(model, optimizer, gates)
         self.trajectory = Trajectory.empty(anatomy.layers, anatomy.heads, anatomy.neurons)
         self.losses: list[float] = []
+        self.costs: list[tuple[int, float]] = []
+        """Row passes and seconds from the start to the end of each mini-epoch."""
         self.ends = mini_epochs(method, len(rows))
         self._gates = gates
         self._recipe = Recipe(
@@ -62,6 +64,7 @@ class Search:
                 if step == self.ends[len(self.trajectory)]:
                     self.trajectory = self.trajectory.extended(self._gates.heads, self._gates.neurons)
                     self.losses.append(float(mean_loss) / steps)
+                    self.costs.append((self.state.row_passes, self.state.seconds))
                     mean_loss, steps = torch.zeros_like(mean_loss), 0
                     if on_mini_epoch():
                         return

@@ -71,6 +71,8 @@ class Search:
         stream = io.BytesIO()
         content = {
             "step": self.state.step,
+            "row_passes": self.state.row_passes,
+            "seconds": self.state.seconds,
             "gates": self.gates.state_dict(),
             "optimizer": self.state.optimizer.state_dict(),
             "losses": self._losses,
@@ -87,6 +89,7 @@ class Search:
             self.gates.load_state_dict(content["gates"])
             self.state.optimizer.load_state_dict(content["optimizer"])
             self.state.step = int(content["step"])
+            self.state.row_passes, self.state.seconds = int(content["row_passes"]), float(content["seconds"])
             self._losses, self.history = content["losses"], content["history"]
         except (RuntimeError, ValueError, KeyError, TypeError, EOFError, pickle.UnpicklingError) as error:
             raise StoreError(

@@ -3,10 +3,12 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from tune_tickets.records import AttackFigures, ControlRecord, Outcome, Summary, TrialRecord
+from tune_tickets.records import AttackFigures, ControlRecord, Cost, CostBaseline, Outcome, Summary, TrialRecord
 
 SELECTED, FRONT, BARRED = "*", "+", "x"
 ABSENT = "-"
+ADVERSARIES = {"pgd": "PGD", "freelb": "FreeLB"}
+"""As the papers write them."""
 
 
 @dataclass(frozen=True)
@@ -14,7 +16,10 @@ class Row:
     """One measured model; `mark` says what became of it, `objections` why."""
 
     name: str
+    method: str
     outcome: Outcome
+    cost: Cost | None
+    baselines: tuple[CostBaseline, ...]
     values: tuple[float, ...] = ()
     mark: str = " "
     objections: tuple[str, ...] = ()
@@ -26,43 +31,82 @@ class Column:
 
     header: tuple[str, str]
     cell: Callable[[Row], str]
+    words: bool = False
+    """Read from the left; numbers stand at the right."""
 
 
 Group = tuple[Column, ...]
 
 
-def control_name(control: ControlRecord) -> str:
-    """The name of a control in tables and comparisons: 'dense' or 'random-0'."""
-    return "dense" if control.kind == "dense" else f"{control.kind}-{control.seed}"
-
-
 def rows(summary: Summary, top: int) -> list[Row]:
-    """The `top` finished trials, the selected one first, then by objective; below them every control."""
+    """The `top` finished trials and the best of every method, the selected one first; below them every control."""
     done = [trial for trial in summary.trials if trial.status == "complete" and trial.outcome is not None]
     done.sort(key=lambda trial: (trial.id != summary.selected.trial, -_mean(trial.values), trial.number))
-    shown = [_trial_row(trial, trial.outcome, summary) for trial in done[:top] if trial.outcome is not None]
-    controls = [
-        Row(control_name(control), control.outcome, objections=control.outcome.flags) for control in summary.controls
-    ]
-    return shown + controls
+    shown = [_trial_row(trial, trial.outcome, summary) for trial in done if trial.outcome is not None]
+    best_of = {row.method: row for row in reversed(shown)}
+    kept = [row for index, row in enumerate(shown) if index < top or best_of[row.method] is row]
+    return kept + [_control_row(control, summary) for control in summary.controls]
+
+
+def winner_and_controls(summary: Summary) -> list[Row]:
+    """The selected trial, if there is one, and every control."""
+    found = [trial for trial in summary.trials if trial.id == summary.selected.trial]
+    winner = [_trial_row(trial, trial.outcome, summary) for trial in found if trial.outcome is not None]
+    return winner + [_control_row(control, summary) for control in summary.controls]
+
+
+def method_name(method: str, retraining: str) -> str:
+    """How the papers call it: adversarial training of the whole model by its adversary, tickets by their method."""
+    adversary = ADVERSARIES.get(retraining, "")
+    if method == "finetune" and adversary:
+        return adversary
+    return f"{method} + {adversary}" if adversary else method or ABSENT
 
 
 def groups(shown: Iterable[Row], plus_minus: str) -> list[Group]:
-    """The model's own columns, then one group per threat model."""
+    """As in the papers' main tables: method and clean accuracy, each threat model, sizes, training costs."""
     shown = list(shown)
     own = (
+        Column(("", "method"), lambda row: row.method, words=True),
         Column(("", "obj."), lambda row: ", ".join(f"{value:.3f}" for value in row.values) or ABSENT),
         Column(("", "Clean%"), lambda row: _clean(row.outcome, plus_minus)),
+    )
+    size = (
         Column(("cut%", "heads"), lambda row: f"{row.outcome.sparsity.heads:.1f}"),
-        Column(("cut%", "neur."), lambda row: f"{row.outcome.sparsity.neurons:.1f}"),
+        Column(("", "neurons"), lambda row: f"{row.outcome.sparsity.neurons:.1f}"),
+        Column(("", "weights"), lambda row: f"{row.outcome.sparsity.weights:.1f}"),
         Column(("params", "M"), lambda row: f"{row.outcome.sparsity.parameters / 1e6:.2f}"),
+        Column(("", "total"), lambda row: f"{row.outcome.sparsity.parameters_total / 1e6:.2f}"),
     )
     # Figures of different fingerprints never share a column, even under one name.
     threats = {(figures.threat, figures.fingerprint): None for row in shown for figures in row.outcome.attacks}
     names = [threat for threat, _ in threats]
-    return [own] + [
-        _threat_group(threat, fingerprint, ambiguous=names.count(threat) > 1) for threat, fingerprint in threats
+    attacks = [_threat_group(threat, fingerprint, ambiguous=names.count(threat) > 1) for threat, fingerprint in threats]
+    return [own, *attacks, size, *_cost_groups(shown)]
+
+
+def _cost_groups(shown: list[Row]) -> list[Group]:
+    """Training cost as a multiple of a baseline's: in passes, and in seconds where the baseline was run."""
+    return [
+        (
+            Column((f"{unit}/{name}", "train"), _relative(kind, unit, with_search=False)),
+            Column(("", "+search"), _relative(kind, unit, with_search=True)),
+        )
+        for unit in ("passes", "seconds")
+        for kind, name in ADVERSARIES.items()
+        if any(_relative(kind, unit, with_search=False)(row) != ABSENT for row in shown)
     ]
+
+
+def _relative(kind: str, unit: str, with_search: bool) -> Callable[[Row], str]:
+    def text(row: Row) -> str:
+        against = [getattr(baseline, unit) for baseline in row.baselines if baseline.adversary == kind]
+        if row.cost is None or not against or not against[0]:
+            return ABSENT
+        spent = row.cost.total if with_search else row.cost.retraining
+        return f"{getattr(spent, unit) / against[0]:.2f}"
+
+    return text
 
 
 def _threat_group(threat: str, fingerprint: str, ambiguous: bool) -> Group:
@@ -83,12 +127,20 @@ def _threat_group(threat: str, fingerprint: str, ambiguous: bool) -> Group:
 
 
 def _trial_row(trial: TrialRecord, outcome: Outcome, summary: Summary) -> Row:
-    name, values = f"trial {trial.number}", trial.values or ()
+    mark, objections = FRONT if trial.id in summary.front else " ", outcome.flags
     if trial.feasible is False:
-        return Row(name, outcome, values, BARRED, outcome.flags or ("it does not meet the objective's conditions",))
-    if trial.id == summary.selected.trial:
-        return Row(name, outcome, values, SELECTED, outcome.flags)
-    return Row(name, outcome, values, FRONT if trial.id in summary.front else " ", outcome.flags)
+        mark, objections = BARRED, outcome.flags or ("it does not meet the objective's conditions",)
+    elif trial.id == summary.selected.trial:
+        mark = SELECTED
+    method = method_name(trial.method, trial.retraining)
+    baselines = summary.cost_baselines
+    return Row(f"trial {trial.number}", method, outcome, trial.cost, baselines, trial.values or (), mark, objections)
+
+
+def _control_row(control: ControlRecord, summary: Summary) -> Row:
+    method = method_name("finetune" if control.kind == "dense" else control.kind, control.retraining)
+    flags = control.outcome.flags
+    return Row(control.name, method, control.outcome, control.cost, summary.cost_baselines, objections=flags)
 
 
 def _clean(outcome: Outcome, plus_minus: str) -> str:

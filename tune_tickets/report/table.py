@@ -1,52 +1,48 @@
-"""The closing table on the terminal: trials and controls in rows, threat models in column groups, sentences below.
-
-A table wider than the console goes on below with the next groups of columns; a number is never cut.
-"""
+"""The closing table of a search, like the papers' main tables: trials and controls in rows, sentences below."""
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Mapping
 
-from rich import box
-from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
-from rich.table import Table
-from rich.text import Text
+from rich.console import Console
 
-from tune_tickets.records import Summary
+from tune_tickets.records import CostBaseline, Summary
 from tune_tickets.report.compare import verdict
-from tune_tickets.report.rows import BARRED, FRONT, SELECTED, Column, Group, Row, groups, rows
+from tune_tickets.report.layout import print_rows, say
+from tune_tickets.report.rows import ADVERSARIES, rows
 
 TOP = 10
-GAP = 2
-STYLES = {SELECTED: "bold green", BARRED: "dim"}
-LEGEND = (
-    "obj.: objective. Clean%: accuracy on unchanged select rows. Aua%: the same under attack. Suc%: attacks that work. "
-    "#Query: mean per attacked row. cut%: share removed. params: millions, without embeddings. Intervals are 95%."
+COST_LEGEND = (
+    "passes, seconds: training cost as a multiple of that of PGD or FreeLB training of the whole model. A pass is "
+    "forward and backward over the training rows, each adversarial pass one; +search adds what finding the ticket took."
 )
 
 
 def print_table(summary: Summary, console: Console, top: int = TOP) -> None:
-    """Print the best `top` trials and all controls, then what can be said of them."""
+    """Print the best `top` trials, the best of every method and all controls, then what can be said of them."""
     shown = rows(summary, top)
-    _say(console, _count(summary, top))
+    say(console, _count(summary, top))
     if shown:
-        plus_minus = "±" if console.encoding.lower().startswith("utf") else "+-"
-        name = Column(("", ""), lambda row: f"{row.mark} {row.name}")
-        for columns in _packed(name, groups(shown, plus_minus), shown, console.width):
-            console.print()
-            console.print(_Unclipped(_table(columns, shown), _width(columns, shown)), crop=False)
-        for sentence in _marks(shown):
-            _say(console, sentence)
-        _say(console, LEGEND, style="dim")
+        print_rows(console, shown)
+        if any(row.cost for row in shown):
+            say(console, f"{COST_LEGEND} {baselines_text(summary)}", style="dim")
     console.print()
-    _say(console, summary.selected.reason, style="bold")
+    say(console, summary.selected.reason, style="bold")
     if summary.selected.trial is not None:
-        _say(console, verdict(summary.selected.comparisons))
+        say(console, verdict(summary.selected.comparisons))
 
 
-def _say(console: Console, text: str, style: str = "") -> None:
-    # Piped output keeps a sentence on one line, so that it can be searched.
-    console.print(Text(text, style=style), soft_wrap=not console.is_terminal)
+def baselines_text(summary: Summary) -> str:
+    """What training costs are relative to."""
+    trials = {trial.id: f"trial {trial.number}" for trial in summary.trials}
+    return " ".join(_baseline(baseline, trials) for baseline in summary.cost_baselines)
+
+
+def _baseline(baseline: CostBaseline, trials: Mapping[str, str]) -> str:
+    name = ADVERSARIES[baseline.adversary]
+    work = f"{baseline.epochs} epochs of {name}-{baseline.steps}, {baseline.passes:g} passes"
+    if baseline.trial is None:
+        return f"{name} was not run: computed for {work}."
+    return f"{name} is {trials[baseline.trial]}: {work}."
 
 
 def _count(summary: Summary, top: int) -> str:
@@ -54,55 +50,3 @@ def _count(summary: Summary, top: int) -> str:
     parts = ", ".join(f"{number} {status}" for status, number in states.items()) or "none"
     best = f"; the best {top} are shown" if states["complete"] > top else ""
     return f"{summary.experiment}: {len(summary.trials)} trials ({parts}){best}"
-
-
-def _marks(shown: list[Row]) -> Iterator[str]:
-    meanings = {SELECTED: "selected", FRONT: "on the front: no other trial beats it in every figure"}
-    used = {row.mark for row in shown}
-    if known := [f"{mark} {meaning}" for mark, meaning in meanings.items() if mark in used]:
-        yield "; ".join(known)
-    for row in shown:
-        if row.objections:
-            barred = " may not win" if row.mark == BARRED else ""
-            yield f"{row.mark} {row.name}{barred}: {'; '.join(row.objections)}"
-
-
-def _packed(name: Column, wanted: list[Group], shown: list[Row], limit: int) -> list[Group]:
-    """Groups side by side as long as they fit; every table begins with the names."""
-    tables: list[Group] = []
-    for group in wanted:
-        if tables and _width(tables[-1] + group, shown) <= limit:
-            tables[-1] += group
-        else:
-            tables.append((name, *group))
-    return tables
-
-
-def _column_width(column: Column, shown: list[Row]) -> int:
-    return max(len(text) for text in (*column.header, *(column.cell(row) for row in shown)))
-
-
-def _width(columns: Group, shown: list[Row]) -> int:
-    return sum(_column_width(column, shown) for column in columns) + GAP * (len(columns) - 1)
-
-
-def _table(columns: Group, shown: list[Row]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, GAP - 1, 0, 0))
-    for index, column in enumerate(columns):
-        justify: JustifyMethod = "right" if index else "left"
-        width = _column_width(column, shown)
-        table.add_column(Text("\n".join(column.header)), justify=justify, no_wrap=True, min_width=width)
-    for row in shown:
-        table.add_row(*(Text(column.cell(row)) for column in columns), style=STYLES.get(row.mark))
-    return table
-
-
-@dataclass(frozen=True)
-class _Unclipped:
-    """A table at its full width: on a very narrow console the terminal wraps its lines, rich would cut numbers."""
-
-    table: Table
-    width: int
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield from console.render(self.table, options.update(width=self.width))

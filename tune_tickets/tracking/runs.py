@@ -4,7 +4,7 @@ import logging
 import os
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -60,12 +60,12 @@ class RunBook:
             )
         return found.experiment_id
 
-    def show_params(self, params: Iterable[str]) -> None:
-        """Give these params a column in the run list."""
+    def show_columns(self, objectives: Sequence[str], params: Iterable[str]) -> None:
+        """Give these values of the objective and params a column in the run list."""
         names = {legal_name(name) for name in params}
         if not names <= self._shown:
             self._shown |= names
-            self._client.set_experiment_tag(self._experiment_id, VIEW_TAG, view_state(self._shown))
+            self._client.set_experiment_tag(self._experiment_id, VIEW_TAG, view_state(objectives, self._shown))
 
     def search(self, tag: str, value: str) -> list[KnownRun]:
         """All runs of the experiment with that tag, oldest first."""

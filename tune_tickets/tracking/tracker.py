@@ -28,6 +28,8 @@ class Tracker:
         self._settings: dict[str, Any] = without_passwords(settings)
         self._identity = {tagging.EXPERIMENT: str(settings.get("name", experiment)), tagging.CONFIG: config_digest}
         self._backlog = Backlog()
+        vector = settings.get("objective", {}).get("kind") == "pareto"
+        self._objectives = _objective_names(2 if vector else 1)
         try:
             artifact_root.parent.mkdir(parents=True, exist_ok=True)
             self._book = RunBook(uri, artifact_root, experiment)
@@ -69,7 +71,7 @@ class Tracker:
     def _trial(self, trial_id: str, number: int, params: Mapping[str, Any]) -> KnownRun:
         run = self._child("trial", trial_id, f"trial {number}", params)
         self._book.write_params(run, params)
-        self._book.show_params(params)
+        self._book.show_columns(self._objectives, params)
         return run
 
     @property
@@ -108,25 +110,24 @@ class Tracker:
     def _settle_trial(self, trial: TrialRecord) -> KnownRun:
         run = self._trial(trial.id, trial.number, trial.params)
         figures = trial.outcome.metrics() if trial.outcome else {}
-        self._book.write_finals(run, trial.metrics | figures | _objective(trial) | {"seconds": trial.seconds})
+        known = trial.metrics | figures | _objective(trial) | _cost(trial)
+        self._book.write_finals(run, known | {"seconds": trial.seconds})
         self._book.write_tags(run, tagging.trial_tags(trial))
         self._book.set_status(run, TRIAL_STATUS[trial.status])
         return run
 
     def log_control(self, control: ControlRecord, artifacts: Mapping[str, Path]) -> None:
         """Write a control as a finished run beside the trials."""
-        name = f"{control.kind}-{control.seed}"
 
         def write() -> None:
             run = self._settle_control(control)
             self._book.attach(run, artifacts)
 
-        self._backlog.run(f"the control {name}", write)
+        self._backlog.run(f"the control {control.name}", write)
 
     def _settle_control(self, control: ControlRecord) -> KnownRun:
-        name = f"{control.kind}-{control.seed}"
-        run = self._child("control", f"control/{name}", name, {})
-        self._book.write_finals(run, control.outcome.metrics())
+        run = self._child("control", f"control/{control.name}", control.name, {})
+        self._book.write_finals(run, control.outcome.metrics() | _cost(control))
         self._book.write_tags(run, {"control": control.kind, **tagging.outcome_tags(control.outcome)})
         self._book.set_status(run, "FINISHED")
         return run
@@ -162,6 +163,12 @@ class Tracker:
 
 def _objective(trial: TrialRecord) -> dict[str, float]:
     values = trial.values or ()
-    if len(values) == 1:
-        return {"objective": values[0]}
-    return {f"objective/{index}": value for index, value in enumerate(values)}
+    return dict(zip(_objective_names(len(values)), values, strict=True))
+
+
+def _objective_names(number: int) -> tuple[str, ...]:
+    return ("objective",) if number == 1 else tuple(f"objective/{index}" for index in range(number))
+
+
+def _cost(record: TrialRecord | ControlRecord) -> dict[str, float]:
+    return record.cost.metrics() if record.cost else {}

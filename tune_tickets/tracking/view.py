@@ -4,21 +4,26 @@ The format belongs to MLflow's web page (3.15 to 3.17); a page that does not kno
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 VIEW_KEY = "tickets"
 VIEW_TAG = f"mlflow.sharedViewState.{VIEW_KEY}"
 KIND_TAG = "mlflow.experimentKind"
 KIND = "custom_model_development"  # not the page for chat traces
-METRICS = ("objective", "clean", "aua")
+METRICS = ("clean", "aua")
 TAGS = ("status", "feasible", "selected", "pareto")
 
 
-def view_state(params: Iterable[str]) -> str:
-    """The run list sorted by objective, with the figures, the searched `params` and what became of each run."""
-    columns = [f"metrics.`{name}`" for name in METRICS]
-    columns += [f"params.`{name}`" for name in sorted(params)] + [f"tags.`{name}`" for name in TAGS]
-    return json.dumps({"selectedColumns": columns, "orderByKey": columns[0], "orderByAsc": False})
+def view_state(objectives: Sequence[str], params: Iterable[str]) -> str:
+    """The run list sorted by objective, with the figures, the searched `params` and what became of each run.
+
+    A vector is sorted by its last value, accuracy under attack: a ticket that may not win has a negative one, whatever
+    its figures, and so stands below all others.
+    """
+    metrics = [f"metrics.`{name}`" for name in (*objectives, *METRICS)]
+    rest = [f"params.`{name}`" for name in sorted(params)] + [f"tags.`{name}`" for name in TAGS]
+    order = metrics[len(objectives) - 1]
+    return json.dumps({"selectedColumns": metrics + rest, "orderByKey": order, "orderByAsc": False})
 
 
 def view_path(experiment_id: str) -> str:

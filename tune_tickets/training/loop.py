@@ -1,5 +1,6 @@
 """The one training loop: searches, retraining and baselines differ only in what they put into a `Recipe`."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from torch import Tensor
 from tune_tickets.config.adversary import Adversary
 from tune_tickets.models.seeding import derived_seed
 from tune_tickets.training.adversary import backward
-from tune_tickets.training.batches import Batches
+from tune_tickets.training.batches import Batch, Batches
 from tune_tickets.training.losses import Loss
 from tune_tickets.training.schedule import linear_factor, set_learning_rates
 from tune_tickets.training.state import TrainState
@@ -38,13 +39,16 @@ def train(state: TrainState, recipe: Recipe) -> Iterator[tuple[int, Tensor]]:
     with the same bits, whatever random numbers are drawn between steps.
     """
     while state.step < recipe.total_steps:
-        loss = _train_step(state, recipe)
+        started = time.perf_counter()
+        batch = recipe.batches[state.step]
+        loss = _train_step(state, recipe, batch)
         state.step += 1
+        state.row_passes += recipe.adversary.passes * len(batch["labels"])
+        state.seconds += time.perf_counter() - started
         yield state.step, loss
 
 
-def _train_step(state: TrainState, recipe: Recipe) -> Tensor:
-    batch = recipe.batches[state.step]
+def _train_step(state: TrainState, recipe: Recipe, batch: Batch) -> Tensor:
     state.model.train(True)
     set_learning_rates(state.optimizer, linear_factor(state.step, recipe.total_steps, recipe.warmup))
     noise = torch.Generator().manual_seed(derived_seed(recipe.seed, "noise", state.step))

@@ -22,12 +22,18 @@ class TrainState:
     optimizer: torch.optim.Optimizer
     gates: Gates | None = None
     step: int = 0
+    row_passes: int = 0
+    """What training has cost whatever the machine: rows that went forward and backward, once per adversarial pass."""
+    seconds: float = 0.0
+    """What it has cost on this one: time spent in training steps."""
 
     def to_bytes(self) -> bytes:
         """The state as a checkpoint."""
         stream = io.BytesIO()
         content = {
             "step": self.step,
+            "row_passes": self.row_passes,
+            "seconds": self.seconds,
             "model": self.model.state_dict(),
             "gates": None if self.gates is None else self.gates.state_dict(),
             "optimizer": self.optimizer.state_dict(),
@@ -46,6 +52,7 @@ class TrainState:
                 self.gates.load_state_dict(content["gates"])
             self.optimizer.load_state_dict(content["optimizer"])
             self.step = int(content["step"])
+            self.row_passes, self.seconds = int(content["row_passes"]), float(content["seconds"])
         except (
             RuntimeError,
             ValueError,

@@ -30,6 +30,8 @@ class ShardedAttack:
     shards: tuple[Stage, ...]
     attackable: tuple[bool, ...]
     """By row of the sample: whether the model gets it right before any change."""
+    sample: str
+    """Digest of the rows."""
     done: list[StageResult] = field(default_factory=list)
 
     @property
@@ -50,7 +52,7 @@ class ShardedAttack:
         for shard in self.done:
             rejected.update(shard.record["rejected"])
         candidates = sum(shard.record["candidates"] for shard in self.done)
-        return figures(self._rows(), self.threat.name, self.threat.fingerprint, rejected, candidates)
+        return figures(self._rows(), self.threat.name, self.threat.fingerprint, rejected, candidates, self.sample)
 
     def rows_done(self) -> int:
         """How many rows were attacked."""

@@ -76,6 +76,11 @@ class StageOutput:
     content: str | None = None
 
 
+def training_cost(row_passes: int, seconds: float, rows: int) -> dict[str, float]:
+    """The entry `training` in the record of a stage that trains: passes over all training rows, and seconds."""
+    return {"passes": row_passes / rows, "seconds": seconds}
+
+
 class StageBody(Protocol):
     """The code of a stage: the function `run` of the module `trial.bodies.<name>`."""
 

@@ -89,7 +89,7 @@ class Pipeline:
         clean = CleanFigures.model_validate(evaluated.record["clean"])
         return Outcome(
             clean=clean,
-            attacks=self._under_attack(trained, clean, tuple(evaluated.record["attackable"]), rival),
+            attacks=self._under_attack(trained, evaluated, clean, rival),
             sparsity=Sparsity.model_validate(trained.record["sparsity"]),
             retrain_digest=trained.key.digest,
             draw_digest=ticket.digest if ticket is not None else None,
@@ -97,10 +97,11 @@ class Pipeline:
         )
 
     def _under_attack(
-        self, trained: StageResult, clean: CleanFigures, attackable: tuple[bool, ...], rival: Rival | None
+        self, trained: StageResult, evaluated: StageResult, clean: CleanFigures, rival: Rival | None
     ) -> tuple[AttackFigures, ...]:
         """Every threat model: all shards at once, or one by one while the ticket can still beat its rival."""
-        attacks = [ShardedAttack(each, self._shards(trained, each), attackable) for each in self.world.threats]
+        attackable, sample = tuple(evaluated.record["attackable"]), evaluated.record["attacked_sample"]
+        attacks = [ShardedAttack(each, self._shards(trained, each), attackable, sample) for each in self.world.threats]
         if rival is None:
             results = iter(self._run_all([shard for attack in attacks for shard in attack.shards]))
             for attack in attacks:
@@ -172,7 +173,13 @@ class Pipeline:
     def _note(self, result: StageResult) -> None:
         reused = not result.computed or result.record.get("computed_mini_epochs") == 0
         self.stages.append(
-            StageRecord(name=result.key.name, digest=result.key.digest, cached=reused, seconds=result.seconds)
+            StageRecord(
+                name=result.key.name,
+                digest=result.key.digest,
+                cached=reused,
+                seconds=result.seconds,
+                training=result.record.get("training"),
+            )
         )
 
 

@@ -21,11 +21,11 @@ from tune_tickets.records import (
     TrialRecord,
 )
 from tune_tickets.report.compare import comparisons
-from tune_tickets.report.rows import control_name
 from tune_tickets.report.summary import write_summary
 from tune_tickets.tickets.ticket import Ticket, save_ticket
 from tune_tickets.trial.store import Store
 from tune_tickets.tuning.artifacts import TICKET_FILE
+from tune_tickets.tuning.baselines import cost_baselines
 from tune_tickets.tuning.results import Results
 
 _PACKAGES = (
@@ -64,6 +64,7 @@ def close_search(
         selected=_select(best, trials, controls, results),
         front=tuple(trial.id for trial in front(trials)),
         threat_models=_threats(threats),
+        cost_baselines=cost_baselines(experiment, trials),
         stages=_stage_use(trials, controls),
         versions=_versions(),
         total_seconds=seconds,
@@ -78,7 +79,7 @@ def _select(
     if not best:
         return Selection(trial=None, ticket=None, reason=_why_none(trials))
     winner = best[0]
-    others: dict[str, Outcome] = {control_name(control): control.outcome for control in controls}
+    others: dict[str, Outcome] = {control.name: control.outcome for control in controls}
     if len(best) > 1 and best[1].outcome is not None:
         others[f"the next best, {best[1].id}"] = best[1].outcome
     assert winner.outcome is not None

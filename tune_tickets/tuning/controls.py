@@ -2,9 +2,9 @@
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
-from tune_tickets.records import ControlRecord, TrialRecord, headline
+from tune_tickets.records import ControlRecord, Outcome, TrialRecord, cost_of, headline
 from tune_tickets.report.progress import Event, TrialFinished, TrialStarted
 from tune_tickets.space import reference
 from tune_tickets.trial.client import BrokerRunner
@@ -47,7 +47,7 @@ class DenseControl:
         try:
             pipeline = Pipeline(reference(self._context.experiment), self._context.world, self._runner)
             outcome = pipeline.dense_control(lambda record: None)
-            self._record = ControlRecord(kind="dense", seed=0, outcome=outcome, stages=tuple(pipeline.stages))
+            self._record = _record("dense", 0, outcome, pipeline)
             self._emit(TrialFinished("dense", "complete", None, headline(outcome.metrics())))
         except Exception as error:
             self._error = error
@@ -74,6 +74,17 @@ def random_controls(
         runner = BrokerRunner(broker, context.store_url, name)
         pipeline = Pipeline(settings, context.world, runner)
         measured = pipeline.random_control(like, seed, lambda record: None)
-        records.append(ControlRecord(kind="random", seed=seed, outcome=measured, stages=tuple(pipeline.stages)))
+        records.append(_record("random", seed, measured, pipeline))
         emit(TrialFinished(name, "complete", None, headline(measured.metrics())))
     return records
+
+
+def _record(kind: Literal["dense", "random"], seed: int, outcome: Outcome, pipeline: Pipeline) -> ControlRecord:
+    return ControlRecord(
+        kind=kind,
+        seed=seed,
+        retraining=pipeline.settings.retraining.adversary.kind,
+        outcome=outcome,
+        stages=tuple(pipeline.stages),
+        cost=cost_of(pipeline.stages, outcome.retrain_digest),
+    )

@@ -10,9 +10,9 @@ from typing import Any
 from ray import tune
 from ray.tune.experiment import Trial
 
-from tune_tickets.config import Experiment
+from tune_tickets.config import Experiment, Settings
 from tune_tickets.objective import names
-from tune_tickets.records import Outcome, StageRecord, TrialRecord, TrialStatus, headline
+from tune_tickets.records import Outcome, StageRecord, TrialRecord, TrialStatus, cost_of, headline
 from tune_tickets.report.progress import EpochReport, Event, TrialFinished, TrialStarted
 from tune_tickets.tracking.protocol import AnyTracker
 from tune_tickets.trial.store import Store
@@ -143,12 +143,15 @@ class Observer(Unpickled, tune.Callback):
         self, trial: Trial, status: TrialStatus, result: dict[str, Any], values: tuple[float, ...] | None
     ) -> None:
         number = self.number_of(trial.trial_id)
+        settings = self._experiment.at(trial.config)
         outcome = Outcome.model_validate_json(result["outcome"]) if "outcome" in result else None
         stages = tuple(StageRecord.model_validate(stage) for stage in json.loads(result.get("stages", "[]")))
         record = TrialRecord(
             id=name_of(number),
             number=number,
             status=status,
+            method=settings.method.kind,
+            retraining=settings.retraining.adversary.kind,
             params=dict(trial.config),
             metrics=outcome.metrics() if outcome else {},
             values=values,
@@ -156,19 +159,20 @@ class Observer(Unpickled, tune.Callback):
             feasible=None if outcome is None else not outcome.flags,
             outcome=outcome,
             stages=stages,
+            cost=cost_of(stages, outcome.retrain_digest) if outcome else None,
             error=_error(trial, result) if status == "failed" else None,
             seconds=time.monotonic() - self._started.get(trial.trial_id, time.monotonic()),
         )
         self.trials[record.id] = record
         if status != "interrupted":  # those are run again when the search is resumed
             self._results.add_trial(record)
-        self._tracker.finish_trial(record, self._artifacts(record))
+        self._tracker.finish_trial(record, self._artifacts(record, settings))
         note = record.error or result.get("note") or "; ".join(outcome.flags if outcome else ())
         may_win = record.feasible is not False
         self._emit(TrialFinished(number, status, values, headline(record.metrics), note, feasible=may_win))
 
-    def _artifacts(self, record: TrialRecord) -> dict[str, Path]:
-        return trial_artifacts(record.id, record.stages, self._experiment.at(record.params), self._store, self._results)
+    def _artifacts(self, record: TrialRecord, settings: Settings) -> dict[str, Path]:
+        return trial_artifacts(record.id, record.stages, settings, self._store, self._results)
 
 
 def name_of(number: int) -> str:

@@ -129,7 +129,7 @@ def _work(settings: Settings, train_rows: int) -> dict[str, str]:
 
 
 def _passes(adversary: Adversary) -> int:
-    return {"none": 1, "freelb": adversary.steps, "pgd": adversary.steps + 1}[adversary.kind]
+    return adversary.passes
 
 
 def _mean_seconds(store: Store, name: str) -> float | None:

@@ -18,7 +18,6 @@ from tune_tickets.errors import SearchStopped
 from tune_tickets.objective import ranked
 from tune_tickets.records import ControlRecord, SearchStatus, Summary
 from tune_tickets.report.progress import Event
-from tune_tickets.report.rows import control_name
 from tune_tickets.tracking.protocol import AnyTracker, open_tracker
 from tune_tickets.trial.client import BrokerRunner, start_broker
 from tune_tickets.trial.store import Store
@@ -74,8 +73,7 @@ def run_experiment(
             dense.close()
             ray.get(broker.close.remote(), timeout=30.0)
     for control in controls:
-        name = control_name(control)
-        files = trial_artifacts(name, control.stages, settings, Store(results.store_url), results)
+        files = trial_artifacts(control.name, control.stages, settings, Store(results.store_url), results)
         tracker.log_control(control, files)
     return _close(context, results, observer, controls, tracker, stopper, time.monotonic() - started)
 

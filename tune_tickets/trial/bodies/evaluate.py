@@ -1,5 +1,6 @@
 """Stage `evaluate`: clean accuracy of a trained ticket on the select rows."""
 
+from tune_tickets.data.example import rows_digest
 from tune_tickets.data.task import attack_sample
 from tune_tickets.evaluation.clean import clean_figures, predict
 from tune_tickets.models.loading import LoadedTicket, open_ticket
@@ -17,9 +18,15 @@ def run(context: StageContext) -> StageOutput:
     encoded = encode_rows(ticket.tokenizer, rows, ticket.metadata.max_length)
     predicted = predict(ticket.model, encoded, context.inputs["eval_batch_size"])
     figures = clean_figures(predicted, encoded.labels)
+    figures = figures.model_copy(update={"sample": rows_digest((row.texts, row.label) for row in rows)})
     sample = attack_sample(rows, context.inputs["rows"], context.inputs["seed"])
-    attackable = [int(predicted[index]) == row.label for index, row in sample]
-    return StageOutput({"clean": figures.model_dump(mode="json"), "attackable": attackable})
+    return StageOutput(
+        {
+            "clean": figures.model_dump(mode="json"),
+            "attackable": [int(predicted[index]) == row.label for index, row in sample],
+            "attacked_sample": rows_digest((row.texts, row.label) for _, row in sample),
+        }
+    )
 
 
 def load_trained(context: StageContext) -> LoadedTicket:

@@ -8,7 +8,7 @@ from tune_tickets.trial.backbone import device_of, encode_rows
 from tune_tickets.trial.bodies.draw import SCORES_FILE
 from tune_tickets.trial.bodies.evaluate import load_trained
 from tune_tickets.trial.bodies.search import TRAJECTORY_FILE
-from tune_tickets.trial.execution import StageContext, StageOutput
+from tune_tickets.trial.execution import StageContext, StageOutput, training_cost
 from tune_tickets.trial.rows import load_rows
 
 _STATE_FILE = "state.pt"
@@ -39,4 +39,5 @@ def run(context: StageContext) -> StageOutput:
     else:
         context.attempt.put(SCORES_FILE, scores_to_bytes(scores))
     context.drop_checkpoint()
-    return StageOutput(dict(search.history[-1]))
+    training = training_cost(search.state.row_passes, search.state.seconds, len(rows))
+    return StageOutput({**search.history[-1], "training": training})

@@ -30,7 +30,7 @@ from tune_tickets.training.schedule import build_optimizer
 from tune_tickets.training.state import TrainState
 from tune_tickets.trial.backbone import device_of, encode_rows
 from tune_tickets.trial.bodies.draw import Mask, load_mask
-from tune_tickets.trial.execution import StageContext, StageOutput
+from tune_tickets.trial.execution import StageContext, StageOutput, training_cost
 from tune_tickets.trial.rows import TaskRows, load_rows
 
 TICKET_FILE = "ticket.safetensors"
@@ -52,9 +52,9 @@ def run(context: StageContext) -> StageOutput:
         prune(model, structure)
     model.to(device_of(context.resources))  # type: ignore[arg-type]
     with _held(model, mask):
-        _fine_tune(context, model, tokenizer, rows)
+        training = _fine_tune(context, model, tokenizer, rows)
     context.attempt.put(TICKET_FILE, _ticket(inputs, model, tokenizer, structure, rows).to_bytes())
-    return StageOutput({"sparsity": _sparsity(model, mask, structure, dense)})
+    return StageOutput({"sparsity": _sparsity(model, mask, structure, dense), "training": training})
 
 
 def _held(model: PreTrainedModel, mask: Mask) -> AbstractContextManager[object]:
@@ -79,7 +79,7 @@ def _sparsity(model: PreTrainedModel, mask: Mask, structure: StructuredMask, den
 
 def _fine_tune(
     context: StageContext, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: TaskRows
-) -> None:
+) -> dict[str, float]:
     inputs = context.inputs
     settings = Retraining.model_validate(inputs["retraining"])
     batches = Batches(
@@ -109,6 +109,7 @@ def _fine_tune(
                 history = json.dumps(context.attempt.records).encode()
                 context.save_checkpoint({_STATE_FILE: state.to_bytes(), _HISTORY_FILE: history})
     context.drop_checkpoint()
+    return training_cost(state.row_passes, state.seconds, len(rows.train))
 
 
 def _restore(context: StageContext, state: TrainState) -> None:

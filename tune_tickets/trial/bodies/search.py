@@ -7,12 +7,13 @@ from tune_tickets.config.method import Drawing, EarlyRobust
 from tune_tickets.methods.earlyrobust import Search, drawer, mini_epochs
 from tune_tickets.tickets.distance import Stop, Trajectory, distances, find_stop
 from tune_tickets.trial.backbone import device_of, load_model
-from tune_tickets.trial.execution import StageContext, StageOutput
+from tune_tickets.trial.execution import StageContext, StageOutput, training_cost
 from tune_tickets.trial.rows import TaskRows, load_rows
 
 TRAJECTORY_FILE = "trajectory.safetensors"
 _STATE_FILE = "state.pt"
 _LOSSES_FILE = "losses.json"
+_COSTS_FILE = "costs.json"
 
 
 @dataclass
@@ -21,6 +22,7 @@ class _Progress:
 
     trajectory: Trajectory
     losses: list[float]
+    costs: list[tuple[int, float]]
 
 
 def run(context: StageContext) -> StageOutput:
@@ -43,6 +45,7 @@ def run(context: StageContext) -> StageOutput:
             "converged": stop is not None,
             "mini_epochs": len(ends),
             "computed_mini_epochs": len(progress.trajectory) - before,
+            "training": training_cost(*progress.costs[left_at - 1], len(rows.train)),
         }
     )
 
@@ -61,13 +64,13 @@ def _train_on(
     search = Search(method, model, encoded, context.inputs["seed"], device)
     if stored is not None and _STATE_FILE in stored:
         search.state.restore(stored[_STATE_FILE])
-        search.trajectory, search.losses = progress.trajectory, progress.losses
+        search.trajectory, search.losses, search.costs = progress.trajectory, progress.losses, progress.costs
 
     def save() -> None:
         context.save_checkpoint(_checkpoint(search))
 
     def mini_epoch_done() -> bool:
-        _report(context, _Progress(search.trajectory, search.losses), method.drawing)
+        _report(context, search.trajectory, search.losses, method.drawing)
         enough = _stop(search.trajectory, method) is not None
         if not enough and context.checkpoint_due():
             save()
@@ -75,11 +78,15 @@ def _train_on(
 
     search.run(mini_epoch_done, on_step=lambda step: context.progress(step, search.ends[-1]))
     save()  # a later trial with another ratio or gamma goes on from here
-    return _Progress(search.trajectory, search.losses)
+    return _Progress(search.trajectory, search.losses, search.costs)
 
 
 def _checkpoint(search: Search) -> dict[str, bytes]:
-    files = {TRAJECTORY_FILE: search.trajectory.to_bytes(), _LOSSES_FILE: json.dumps(search.losses).encode()}
+    files = {
+        TRAJECTORY_FILE: search.trajectory.to_bytes(),
+        _LOSSES_FILE: json.dumps(search.losses).encode(),
+        _COSTS_FILE: json.dumps(search.costs).encode(),
+    }
     if len(search.trajectory) < len(search.ends):  # a finished trajectory cannot be extended
         files[_STATE_FILE] = search.state.to_bytes()
     return files
@@ -88,20 +95,21 @@ def _checkpoint(search: Search) -> dict[str, bytes]:
 def _stored(context: StageContext) -> tuple[_Progress, dict[str, bytes] | None]:
     stored = context.store.load_checkpoint(context.stage)
     if stored is None:
-        return _Progress(Trajectory.empty(0, 0, 0), []), None
-    return _Progress(Trajectory.from_bytes(stored[TRAJECTORY_FILE]), json.loads(stored[_LOSSES_FILE])), stored
+        return _Progress(Trajectory.empty(0, 0, 0), [], []), None
+    trajectory = Trajectory.from_bytes(stored[TRAJECTORY_FILE])
+    return _Progress(trajectory, json.loads(stored[_LOSSES_FILE]), json.loads(stored[_COSTS_FILE])), stored
 
 
 def _replay(context: StageContext, progress: _Progress, drawing: Drawing) -> None:
     """The history of a trial that reuses a trajectory is the same as if it had computed it."""
     for length in range(1, len(progress.trajectory) + 1):
         part = Trajectory(progress.trajectory.heads[:length], progress.trajectory.neurons[:length])
-        _report(context, _Progress(part, progress.losses[:length]), drawing)
+        _report(context, part, progress.losses[:length], drawing)
 
 
-def _report(context: StageContext, progress: _Progress, drawing: Drawing) -> None:
-    record: dict[str, float] = {"step": len(progress.trajectory), "loss": progress.losses[-1]}
-    last_two = Trajectory(progress.trajectory.heads[-2:], progress.trajectory.neurons[-2:])
+def _report(context: StageContext, trajectory: Trajectory, losses: list[float], drawing: Drawing) -> None:
+    record: dict[str, float] = {"step": len(trajectory), "loss": losses[-1]}
+    last_two = Trajectory(trajectory.heads[-2:], trajectory.neurons[-2:])
     for distance in distances(last_two, drawer(drawing)):
         record |= {"distance_heads": distance.heads, "distance_neurons": distance.neurons}
     context.report(record)

@@ -1,0 +1,16 @@
+"""`python scripts/bench.py NAME [--json FILE]`: what things cost, as ratios measured side by side on this machine."""
+
+import typer
+from benches import masks
+
+app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app.command("masks")(masks.bench)
+
+
+@app.callback()
+def front() -> None:
+    """What things cost, as ratios measured side by side on this machine."""
+
+
+if __name__ == "__main__":
+    app()

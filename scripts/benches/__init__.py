@@ -1,0 +1,1 @@
+"""The benches behind `scripts/bench.py`, one module each."""
