@@ -1,7 +1,10 @@
 """Stage `masks`: RobustT's mask training on the frozen weights of a fine-tuned model, resumable after every epoch."""
 
+from torch import Tensor
+
 from tune_tickets.config.method import RobustT
-from tune_tickets.methods.robustt import Search, structured_scores
+from tune_tickets.methods.robustt import Search, magnitude_scores, structured_scores
+from tune_tickets.models.loading import LoadedTicket
 from tune_tickets.tickets.distance import Trajectory
 from tune_tickets.tickets.unstructured_drawing import scores_to_bytes
 from tune_tickets.trial.backbone import device_of, encode_rows
@@ -15,9 +18,20 @@ _STATE_FILE = "state.pt"
 
 
 def run(context: StageContext) -> StageOutput:
-    """Train the masks and keep their logits: every sparsity is drawn from these."""
+    """Train the masks and keep their logits, or the magnitudes instead: every sparsity is drawn from these."""
     method = RobustT.model_validate(context.inputs["method"])
     finetuned = load_trained(context)
+    trained = method.scores == "masks"
+    scores = _train(context, method, finetuned) if trained else magnitude_scores(finetuned.model, method)
+    if method.grouping == "structured":
+        heads, neurons = structured_scores(finetuned.model, scores)
+        context.attempt.put(TRAJECTORY_FILE, Trajectory(heads[None], neurons[None]).to_bytes())
+    else:
+        context.attempt.put(SCORES_FILE, scores_to_bytes(scores))
+    return StageOutput(dict(context.attempt.records[-1]) if trained else {})
+
+
+def _train(context: StageContext, method: RobustT, finetuned: LoadedTicket) -> dict[str, Tensor]:
     rows = encode_rows(finetuned.tokenizer, load_rows(context).train, context.inputs["max_length"])
     search = Search(method, finetuned.model, rows, context.inputs["seed"], device_of(context.resources))
     stored = context.store.load_checkpoint(context.stage)
@@ -32,11 +46,5 @@ def run(context: StageContext) -> StageOutput:
             context.save_checkpoint({_STATE_FILE: search.to_bytes()})
 
     search.run(epoch_done, on_step=lambda step: context.progress(step, search.ends[-1]))
-    scores = search.gates.scores()
-    if method.grouping == "structured":
-        heads, neurons = structured_scores(finetuned.model, scores)
-        context.attempt.put(TRAJECTORY_FILE, Trajectory(heads[None], neurons[None]).to_bytes())
-    else:
-        context.attempt.put(SCORES_FILE, scores_to_bytes(scores))
     context.drop_checkpoint()
-    return StageOutput(dict(search.history[-1]))
+    return search.gates.scores()
