@@ -163,3 +163,20 @@ def test_a_round_that_was_cut_off_goes_on_and_ends_with_the_same_bits(pipeline_o
     assert resumed.history == finished.history
     assert Store(url).read(resumed, "scores.safetensors") == store.read(finished, "scores.safetensors")
     assert Store(url).load_checkpoint(stage) is None
+
+
+def test_a_weight_that_was_cut_stays_cut_even_if_others_are_zero_too(pipeline_of, store_url):
+    from tune_tickets.tickets.unstructured_drawing import scores_to_bytes
+    from tune_tickets.trial.stage import Stage
+
+    pipeline, store = pipeline_of(Imp(**FAST, sparsity=0.2)), Store(store_url)
+    drawn = pipeline.draw(ignore)
+    before = mask_of(store, pipeline.stages[-1])
+    attempt = store.begin(Stage("imp", {"made": "by hand"}))
+    attempt.put("scores.safetensors", scores_to_bytes({name: torch.zeros(k.shape) for name, k in before.kept.items()}))
+    zeros = attempt.finish({}, seconds=0.0)
+    inputs = {"kind": "ranking", "sparsity": 0.3, "ranking": "global"}
+    pipeline._run(Stage("draw", inputs, {"search": zeros.key, "within": drawn}), ignore)
+    after = mask_of(store, pipeline.stages[-1])
+    assert after.weights_cut() == 4608
+    assert not any(bool((after.kept[name] & ~kept).any()) for name, kept in before.kept.items())
