@@ -168,7 +168,7 @@ def test_booleans_are_not_numbers(file):
 
 
 def test_domains_stand_only_where_trials_may_differ(file):
-    assert "only in the sections method and retraining" in refused(file, "search.trials={int: [1, 2]}")
+    assert "only in the sections method, retraining, ablation" in refused(file, "search.trials={int: [1, 2]}")
 
 
 def test_a_condition_that_cannot_hold_is_refused(file):
@@ -203,3 +203,20 @@ def test_contradicting_sections_are_refused(file):
     assert "controls.dense is false" in refused(file, "controls.dense=false")
     assert "more than task.rows.select" in refused(file, "evaluation.rows=1000")
     assert "must say which column" in refused(file, "task.text=[premise, hypothesis]")
+
+
+def test_mappings_may_be_merged_and_errors_in_them_name_the_mapping(file):
+    text = (
+        file.read_text(encoding="utf-8")
+        + """\
+  warm_starts:
+    - &first {method.gamma: 0.1, method.drawing.heads: 1/6}
+    - {<<: *first, method.gamma: 0.15}
+    - {<<: *first, method.gama: 0.15}
+"""
+    )
+    file.write_text(text, encoding="utf-8")
+    experiment = load_experiment(file)
+    assert experiment.settings.search.warm_starts[1] == {"method.gamma": 0.15, "method.drawing.heads": "1/6"}
+    place = experiment.source.where(("search", "warm_starts", 2, "method.drawing.heads"))
+    assert place == f"{file}:{len(text.splitlines())}"

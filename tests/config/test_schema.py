@@ -1,9 +1,10 @@
 """The JSON schema for editors."""
 
+from tune_tickets.config.ablation import Ablation
 from tune_tickets.config.adversary import Adversary
 from tune_tickets.config.evaluation import Controls, Evaluation, Probe
 from tune_tickets.config.experiment import Settings
-from tune_tickets.config.method import Drawing, EarlyRobust, FineTune, RandomTicket
+from tune_tickets.config.method import Drawing, EarlyRobust, FineTune, Imp, RandomTicket, RobustT
 from tune_tickets.config.model import Model
 from tune_tickets.config.objective import Objective
 from tune_tickets.config.resources import Resources
@@ -14,7 +15,7 @@ from tune_tickets.config.task import Rows, Task
 from tune_tickets.config.tracking import Tracking
 
 SECTIONS = (Adversary, Controls, Evaluation, Probe, Drawing, EarlyRobust, FineTune, RandomTicket, Model, Objective)
-SECTIONS += (Resources, Retraining, Asha, Search, Rows, Task, Tracking, Settings)
+SECTIONS += (Ablation, Imp, RobustT, Resources, Retraining, Asha, Search, Rows, Task, Tracking, Settings)
 
 
 def test_numbers_and_choices_of_searchable_sections_allow_domains():
@@ -24,6 +25,8 @@ def test_numbers_and_choices_of_searchable_sections_allow_domains():
         ("Adversary", "norm"),
         ("Drawing", "heads"),
         ("Retraining", "epochs"),
+        ("Imp", "rewinding"),
+        ("Ablation", "weights"),
     ):
         assert {"$ref": "#/$defs/Domain"} in definitions[section]["properties"][field]["anyOf"]
 

@@ -14,32 +14,58 @@ name: methods
 model: {{source: {model}}}
 task: {{source: {data}, max_length: 24, rows: {{train: 128, select: 48, report: 32}}}}
 method:
-  kind: {{choice: [earlyrobust, robustt, random, finetune]}}
-  penalty: {{choice: [0.1, 0.5], when: {{method.kind: robustt}}}}
+  kind: {{choice: [earlyrobust, robustt, imp, random, finetune]}}
+  scores: {{choice: [masks, magnitude], when: {{method.kind: robustt}}}}
+  epochs: {{choice: [1.0], when: {{method.kind: [robustt, imp]}}}}
+ablation:
+  mask: {{choice: [found, shuffled]}}
+  weights: {{choice: [pretrained, reinitialised]}}
+  structure: {{choice: [kept, discarded]}}
 retraining: {{epochs: 8, learning_rate: 3.0e-3, batch_size: 16}}
 evaluation: {{attacks: [textbugger/minilm], rows: 6, probe: {{rows: 16}}}}
 controls: {{random: true}}
 objective: {{floor_points: null}}
 search:
-  trials: 4
+  trials: {trials}
   scheduler: {{kind: none}}
   warm_starts: [{starts}]
 """
 WANTED = {"clean", "aua", "aua/textbugger/minilm", "suc/textbugger/minilm", "queries/textbugger/minilm", "objective"}
-KINDS = ("earlyrobust", "robustt", "random", "finetune")
+WHOLE = {"ablation.mask": "found", "ablation.weights": "pretrained", "ablation.structure": "kept"}
+MASKS = {"method.kind": "robustt", "method.scores": "masks", "method.epochs": 1.0}
+STARTS = [
+    {"method.kind": "earlyrobust"},
+    MASKS,
+    {"method.kind": "imp", "method.epochs": 1.0},
+    {"method.kind": "random"},
+    {"method.kind": "finetune"},
+    MASKS | {"method.scores": "magnitude", "ablation.mask": "shuffled"},
+    MASKS | {"ablation.weights": "reinitialised"},
+    MASKS | {"ablation.structure": "discarded"},
+]
 
 
-def test_all_methods_in_one_experiment(cli, tiny_backbone, tiny_data, tmp_path):
+def test_all_methods_and_ablations_in_one_experiment(cli, tiny_backbone, tiny_data, tmp_path):
     path = tmp_path / "methods.yaml"
-    starts = ", ".join(f"{{method.kind: {kind}}}" for kind in KINDS)
-    path.write_text(YAML.format(model=tiny_backbone, data=tiny_data, starts=starts), encoding="utf-8")
+    points = [WHOLE | start for start in STARTS]
+    starts = ", ".join(json.dumps(point) for point in points)
+    text = YAML.format(model=tiny_backbone, data=tiny_data, starts=starts, trials=len(points))
+    path.write_text(text, encoding="utf-8")
     out = tmp_path / "out"
     code, printed = cli("run", path, "--output", out)
     assert code == 0, printed
     summary = json.loads((out / "summary.json").read_text())
-    assert [trial["params"]["method.kind"] for trial in summary["trials"]] == list(KINDS)
-    assert [trial["status"] for trial in summary["trials"]] == ["complete"] * 4
+    trials = summary["trials"]
+    assert [trial["params"] for trial in trials] == points
+    assert [trial["status"] for trial in trials] == ["complete"] * len(points)
+    assert summary["stages"]["masks"]["computed"] == 2, "masks once for all ablations, and magnitudes"
+    assert summary["stages"]["imp"]["computed"] == 3, "10, 20 and 30%"
+    masks = [trial["outcome"]["mask"] for trial in trials]
+    assert masks[1] == masks[6] == masks[7]
+    assert len(set(masks)) == 6
+    cut = [round(trial["metrics"]["sparsity/weights"]) for trial in trials]
+    assert cut == [0, 30, 30, 0, 0, 30, 30, 0]
     assert load_ticket(out / "best_ticket.safetensors").predict(["a good film"])
     logged = [set(run.data.metrics) for run in runs_of(Path(out)) if run.info.run_name.startswith("trial")]
-    assert len(logged) == 4
+    assert len(logged) == len(points)
     assert all(metrics >= WANTED for metrics in logged)

@@ -84,3 +84,51 @@ def test_a_search_can_be_left_and_taken_up_at_any_mini_epoch():
     assert torch.equal(second.trajectory.heads, whole.trajectory.heads)
     assert torch.equal(second.trajectory.neurons, whole.trajectory.neurons)
     assert second.losses == whole.losses
+
+
+def test_without_a_regulariser_the_coefficients_follow_the_loss_alone():
+    """The ablation of Table 3, against the derivative of a model whose output projections are scaled by hand."""
+    method = EarlyRobust(
+        adversary=Adversary(kind="none"), batch_size=4, penalty_heads=0.0, penalty_neurons=0.0, warmup=0.0,
+        learning_rate=1e-3, epochs=1.0, mini_epoch=1.0, clip=1000.0,
+    )  # fmt: skip
+    changes = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "initializer_range": 0.5}
+    search = Search(method, model_of("bert", **changes), rows_of(4), seed=0, device="cpu")
+    batch = search._recipe.batches[0]
+    model = model_of("bert", **changes)
+    scales = {f"bert.encoder.layer.{layer}.attention.output.dense.weight": torch.ones(2) for layer in (0, 1)}
+    scales |= {f"bert.encoder.layer.{layer}.output.dense.weight": torch.ones(24) for layer in (0, 1)}
+    for scale in scales.values():
+        scale.requires_grad_(True)
+    weights = {
+        name: model.get_parameter(name).detach() * scale.repeat_interleave(16 // len(scale) if len(scale) == 2 else 1)
+        for name, scale in scales.items()
+    }
+    inputs = {name: tensor for name, tensor in batch.items() if name != "labels"}
+    logits = torch.func.functional_call(model, weights, kwargs=inputs).logits
+    torch.nn.functional.cross_entropy(logits, batch["labels"]).backward()
+    search.run(lambda: True, on_step=lambda step: None)
+    for layer in (0, 1):
+        for found, name in (
+            (search.trajectory.heads[0, layer], f"bert.encoder.layer.{layer}.attention.output.dense.weight"),
+            (search.trajectory.neurons[0, layer], f"bert.encoder.layer.{layer}.output.dense.weight"),
+        ):
+            slope = scales[name].grad
+            clear = slope.abs() > 1e-5  # Adam's first step has length lr only where the gradient is above its epsilon
+            assert bool(clear.any())
+            assert torch.allclose(found[clear], 1 - 1e-3 * slope.sign()[clear], atol=2e-6)
+
+
+def test_without_an_adversary_a_search_is_one_with_a_single_unperturbed_pass():
+    found = {}
+    for name, adversary in {
+        "none": Adversary(kind="none"),
+        "single": Adversary(kind="freelb", steps=1, initial_magnitude=0.0),
+        "freelb": Adversary(kind="freelb", steps=3, step_size=0.5),
+    }.items():
+        method = EarlyRobust(adversary=adversary, batch_size=4, learning_rate=1e-3, mini_epoch=0.5)
+        search = Search(method, model_of("bert"), rows_of(16), seed=3, device="cpu")
+        search.run(lambda: False, on_step=lambda step: None)
+        found[name] = search.trajectory.neurons
+    assert torch.equal(found["none"], found["single"])
+    assert not torch.equal(found["none"], found["freelb"])

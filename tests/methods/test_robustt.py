@@ -249,3 +249,12 @@ def test_one_step_runs_on_the_meta_device(family, grouping):
         found._renew_noise()
         step, loss = next(train(found.state, found.recipe))
     assert (step, loss.device.type) == (1, "meta")
+
+
+def test_without_an_adversary_a_search_is_one_with_a_single_unperturbed_pass():
+    none, single, freelb = (
+        run(search(adversary=adversary)).gates.scores()
+        for adversary in (Adversary(kind="none"), Adversary(steps=1, initial_magnitude=0.0), FREELB)
+    )
+    assert all(torch.equal(none[name], single[name]) for name in none)
+    assert not any(torch.equal(none[name], freelb[name]) for name in none)

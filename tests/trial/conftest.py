@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tune_tickets.config import Experiment, load_experiment
+from tune_tickets.config.section import Section
 from tune_tickets.trial.pipeline import Pipeline, World
 from tune_tickets.trial.runner import LocalRunner
 from tune_tickets.trial.store import Store
@@ -33,6 +34,22 @@ def make_pipeline(experiment: Experiment, world: World, store_url: str):
     def pipeline(**changes: object) -> Pipeline:
         settings = experiment.at(POINT | {name.replace("__", "."): value for name, value in changes.items()})
         return Pipeline(settings, world, LocalRunner(store_url, settings.resources))
+
+    return pipeline
+
+
+@pytest.fixture
+def pipeline_of(experiment: Experiment, world: World, store_url: str):
+    """A pipeline of any method and ablation; retraining leaves weights as they are, to the last bit."""
+    from tune_tickets.config.ablation import Ablation
+    from tune_tickets.config.retraining import Retraining
+
+    def pipeline(method: Section, store: str | None = None, **ablation: object) -> Pipeline:
+        # Adam's step of 1e-30 is below the precision of any weight that is not 0.
+        still = Retraining(epochs=1, batch_size=64, learning_rate=1e-30, weight_decay=0.0)
+        changes = {"method": method, "ablation": Ablation(**ablation), "retraining": still}
+        settings = experiment.settings.model_copy(update=changes)
+        return Pipeline(settings, world, LocalRunner(store or store_url, settings.resources))
 
     return pipeline
 

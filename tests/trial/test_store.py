@@ -26,7 +26,7 @@ def finish(store: Store, stage: Stage = STAGE, content: str | None = None):
 
 
 def test_the_digest_is_the_sha256_of_canonical_json():
-    canonical = '{"inputs":{"kind":"random","ratio":0.5},"stage":"draw","upstream":{"search":"content-1"},"version":1}'
+    canonical = '{"inputs":{"kind":"random","ratio":0.5},"stage":"draw","upstream":{"search":"content-1"},"version":2}'
     assert STAGE.digest == hashlib.sha256(canonical.encode()).hexdigest()
 
 

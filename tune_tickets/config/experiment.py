@@ -2,6 +2,7 @@
 
 from pydantic import Field, model_validator
 
+from tune_tickets.config.ablation import Ablation
 from tune_tickets.config.evaluation import Controls, Evaluation
 from tune_tickets.config.method import EarlyRobust, Method
 from tune_tickets.config.model import Model
@@ -25,6 +26,7 @@ class Settings(Section):
     task: Task = Field(default_factory=Task)
     method: Method = Field(default_factory=EarlyRobust)
     retraining: Retraining = Field(default_factory=Retraining)
+    ablation: Ablation = Field(default_factory=Ablation)
     evaluation: Evaluation = Field(default_factory=Evaluation)
     controls: Controls = Field(default_factory=Controls)
     objective: Objective = Field(default_factory=Objective)

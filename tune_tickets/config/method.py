@@ -1,5 +1,6 @@
 """`method:` how tickets are found; one schema per method, told apart by `kind`."""
 
+import math
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -62,6 +63,9 @@ class RobustT(Section):
         default_factory=lambda: Retraining(epochs=3), description="The dense fine-tuning whose weights are masked"
     )
     sparsity: Ratio = Field(0.3, description="Share of the masked weights removed; one search serves them all")
+    scores: Literal["masks", "magnitude"] = Field(
+        "masks", description="Tickets are drawn by learnt masks; magnitude of the fine-tuned weights is the ablation"
+    )
     grouping: Literal["weight", "structured"] = Field(
         "weight", description="A mask per weight, or per attention head and intermediate neuron"
     )
@@ -84,8 +88,45 @@ class RobustT(Section):
     clip: float = Field(1.0, gt=0.0, le=1000.0, description="Norm of the masks' gradient is clipped to this")
 
     def search_inputs(self) -> dict[str, Any]:
-        """What the mask training depends on: everything but the sparsity drawn from it."""
+        """What the scores depend on: everything but the sparsity drawn from them. Magnitudes need no training."""
+        if self.scores == "magnitude":
+            return self.model_dump(mode="json", include={"scores", "grouping"})
         return self.model_dump(mode="json", exclude={"sparsity"})
+
+
+class Imp(Section):
+    """Lottery tickets by iterative magnitude pruning (Chen et al., 2020). Defaults: RobustT Table 5, 10% a round."""
+
+    kind: Literal["imp"] = "imp"
+    sparsity: Ratio = Field(0.3, description="Share of the masked weights removed; sparsities share their rounds")
+    step: float = Field(0.1, gt=0.0, le=1.0, description="Share of the masked weights that a round removes")
+    ranking: Literal["global", "matrix"] = Field(
+        "global", description="Magnitudes compete over the whole model, or within each matrix"
+    )
+    rewinding: Literal["weights", "learning_rate"] = Field(
+        "weights",
+        description="A round starts from the pre-trained weights, or goes on from the trained ones with a new schedule",
+    )
+    adversary: Adversary = Field(
+        default_factory=lambda: Adversary(kind="none"),
+        description="Adversary of every round; freelb is RobustT's ablation without mask training (Table 3)",
+    )
+    learning_rate: LearningRate = Field(2e-5, description="AdamW learning rate of every round")
+    epochs: float = Field(3.0, gt=0.0, le=1000.0, description="Length of a round")
+    batch_size: int = Field(32, ge=1, le=4096, description="Rows per optimizer step")
+    weight_decay: float = Field(0.01, ge=0.0, le=1.0, description="AdamW weight decay, not on biases and LayerNorm")
+    warmup: Ratio = Field(0.1, description="Share of a round's schedule spent warming up")
+    clip: float = Field(1.0, gt=0.0, le=1000.0, description="Gradient norm is clipped to this")
+
+    def schedule(self) -> tuple[float, ...]:
+        """The sparsity after every round: the multiples of `step` below `sparsity`, then `sparsity` itself."""
+        # Rounded: 3 x 0.1 is 0.30000000000000004, and would share no stage with 0.3.
+        rounds = math.ceil(round(self.sparsity / self.step, 6))
+        return (*(round(number * self.step, 12) for number in range(1, rounds)), self.sparsity)
+
+    def search_inputs(self) -> dict[str, Any]:
+        """What the training of a round depends on, beside the mask that the rounds before have left."""
+        return self.model_dump(mode="json", exclude={"sparsity", "step", "ranking"})
 
 
 class RandomTicket(Section):
@@ -102,4 +143,4 @@ class FineTune(Section):
     kind: Literal["finetune"] = "finetune"
 
 
-Method = Annotated[EarlyRobust | RobustT | RandomTicket | FineTune, Field(discriminator="kind")]
+Method = Annotated[EarlyRobust | RobustT | Imp | RandomTicket | FineTune, Field(discriminator="kind")]

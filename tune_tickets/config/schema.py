@@ -8,6 +8,16 @@ from tune_tickets.config.domain import Domain
 from tune_tickets.config.experiment import Settings
 
 _SEARCHABLE_TYPES = {"number", "integer", "boolean", "string"}
+_SEARCHABLE_SECTIONS = (
+    "EarlyRobust",
+    "RobustT",
+    "Imp",
+    "RandomTicket",
+    "Drawing",
+    "Adversary",
+    "Retraining",
+    "Ablation",
+)
 
 
 def json_schema() -> dict[str, Any]:
@@ -17,7 +27,7 @@ def json_schema() -> dict[str, Any]:
     definitions = schema["$defs"]
     definitions.update(domain.pop("$defs"))
     definitions["Domain"] = domain
-    for section in ("EarlyRobust", "RobustT", "RandomTicket", "Drawing", "Adversary", "Retraining"):
+    for section in _SEARCHABLE_SECTIONS:
         properties = definitions[section]["properties"]
         for name, value in properties.items():
             if name != "kind" or section == "Adversary":

@@ -9,7 +9,7 @@ from tune_tickets.config.domain import DOMAINS, Domain, Scalar, is_domain
 from tune_tickets.config.explain import validate
 from tune_tickets.config.source import KeyPath, Source, dotted
 
-SEARCHABLE = ("method", "retraining")
+SEARCHABLE = ("method", "retraining", "ablation")
 """Sections that may hold search domains; adversary and drawing stand inside them."""
 
 
@@ -20,7 +20,7 @@ def collect_domains(document: Document, source: Source) -> dict[str, Domain]:
     def walk(node: Any, path: KeyPath) -> None:  # noqa: ANN401 - any YAML value
         if is_domain(node):
             if path[0] not in SEARCHABLE:
-                raise source.error(path, f"a search domain may stand only in the sections {' and '.join(SEARCHABLE)}")
+                raise source.error(path, f"a search domain may stand only in the sections {', '.join(SEARCHABLE)}")
             found[dotted(path)] = _parse(node, path, source)
         elif isinstance(node, dict):
             for key, value in node.items():

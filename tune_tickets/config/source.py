@@ -73,7 +73,7 @@ def parse_value(text: str) -> Any:  # noqa: ANN401 - any YAML scalar, list or ma
 def _plain(node: Any, path: KeyPath, source: Source) -> Any:  # noqa: ANN401
     if isinstance(node, Mapping):
         if isinstance(node, CommentedMap):
-            for key in node:
+            for key in node.lc.data or ():  # keys merged in from an anchor stand elsewhere: the mapping is their place
                 source.lines[(*path, key)] = _line(node.lc.key, key)
         return {key: _plain(value, (*path, key), source) for key, value in node.items()}
     if isinstance(node, Sequence) and not isinstance(node, str):

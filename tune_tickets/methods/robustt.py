@@ -18,6 +18,7 @@ from tune_tickets.models.anatomy import anatomy_of
 from tune_tickets.models.matrices import output_projections, weight_matrices
 from tune_tickets.models.seeding import derived_seed
 from tune_tickets.tickets.hard_concrete import HardConcrete
+from tune_tickets.tickets.unstructured_drawing import magnitudes
 from tune_tickets.tickets.weight_gates import WeightGates
 from tune_tickets.training.batches import Batches, EncodedRows
 from tune_tickets.training.loop import Recipe, train
@@ -144,6 +145,16 @@ def gated_matrices(model: PreTrainedModel, method: RobustT) -> tuple[dict[str, n
     by_head, by_neuron = output_projections(model)
     widths = dict.fromkeys(by_head, anatomy.heads) | dict.fromkeys(by_neuron, anatomy.neurons)
     return by_head | by_neuron, {name: (1, width) for name, width in widths.items()}
+
+
+def magnitude_scores(model: PreTrainedModel, method: RobustT) -> dict[str, Tensor]:
+    """Scores without mask training: |w|, or for a head or neuron the norm of the columns that its gate would scale."""
+    linears, shapes = gated_matrices(model, method)
+    found = magnitudes({name: linear.weight for name, linear in linears.items()})
+    if method.grouping == "weight":
+        return found
+    by_group = {name: score.view(len(score), shapes[name][1], -1) for name, score in found.items()}
+    return {name: torch.linalg.vector_norm(score, dim=(0, 2)).unsqueeze(0) for name, score in by_group.items()}
 
 
 def structured_scores(model: PreTrainedModel, scores: dict[str, Tensor]) -> tuple[Tensor, Tensor]:

@@ -9,7 +9,8 @@ from typing import Any
 
 from tune_tickets.attacks.threat import RULES_VERSION, ThreatModel
 from tune_tickets.config import Settings
-from tune_tickets.config.method import Drawing, EarlyRobust, FineTune, RandomTicket, RobustT
+from tune_tickets.config.ablation import Ablation
+from tune_tickets.config.method import Drawing, EarlyRobust, FineTune, Imp, RandomTicket, RobustT
 from tune_tickets.config.retraining import Retraining
 from tune_tickets.records import AttackFigures, CleanFigures, Outcome, Sparsity, StageRecord
 from tune_tickets.trial.attacking import Beaten, ShardedAttack, bounds
@@ -40,18 +41,22 @@ class Pipeline:
     stages: list[StageRecord] = field(default_factory=list)
 
     def find_ticket(self, on_record: OnRecord, rival: Rival | None = None) -> Outcome:
-        """The trial of the configured method: find a ticket, train it on its own, measure it; `Beaten` by a rival."""
-        return self.train_and_measure(self.draw(on_record), on_record, rival)
+        """The trial of the configured method: find a ticket, ablate it if asked to, train it on its own, measure it.
+
+        `Beaten` is raised if the rival wins before all rows have been attacked.
+        """
+        ticket, ablation = self.draw(on_record), self.settings.ablation
+        if ticket is not None and ablation.mask == "shuffled":
+            ticket = self._shuffled(ticket, ablation.seed, on_record)
+        return self.train_and_measure(ticket, on_record, ablation, rival)
 
     def dense_control(self, on_record: OnRecord) -> Outcome:
         """The whole model, trained and measured in the same way."""
         return self.train_and_measure(None, on_record)
 
     def random_control(self, like: StageKey, seed: int, on_record: OnRecord) -> Outcome:
-        """A ticket with as many heads and neurons in every layer as `like`, chosen at random."""
-        inputs = {"kind": "shuffled", "ticket_seed": seed}
-        ticket = self._run(Stage("draw", inputs, {"like": like}), on_record)
-        return self.train_and_measure(ticket.key, on_record)
+        """A ticket that keeps as much in every layer as `like` does, chosen at random."""
+        return self.train_and_measure(self._shuffled(like, seed, on_record), on_record, self.settings.ablation)
 
     def draw(self, on_record: OnRecord) -> StageKey | None:
         """The mask of the ticket; None for the whole model."""
@@ -67,6 +72,8 @@ class Pipeline:
             return self._run(Stage("draw", inputs | {"drawing": method.drawing.model_dump()}), on_record).key
         if isinstance(method, RobustT):
             return self._draw_by_masks(method, on_record)
+        if isinstance(method, Imp):
+            return self._draw_by_rounds(method, on_record)
         search = self._run(self._search(method), on_record)
         inputs = {"kind": "scores", "stop": search.record["stop"], "drawing": method.drawing.model_dump()}
         return self._run(Stage("draw", inputs, {"search": search.key}), on_record).key
@@ -76,15 +83,41 @@ class Pipeline:
         finetuned = self._run(self._retrain(None, method.finetuning), _unheard)
         inputs = {**self._model_inputs(), "method": method.search_inputs()}
         masks = self._run(Stage("masks", inputs, {"data": self.world.data, "retrain": finetuned.key}), on_record)
-        drawing: dict[str, Any] = {"kind": "logits", "sparsity": method.sparsity}
+        drawing: dict[str, Any] = {"kind": "ranking", "sparsity": method.sparsity, "ranking": "global"}
         if method.grouping == "structured":
             ratios = Drawing(heads=method.sparsity, neurons=method.sparsity)
             drawing = {"kind": "scores", "stop": 1, "drawing": ratios.model_dump()}
         return self._run(Stage("draw", drawing, {"search": masks.key}), on_record).key
 
-    def train_and_measure(self, ticket: StageKey | None, on_record: OnRecord, rival: Rival | None = None) -> Outcome:
+    def _draw_by_rounds(self, method: Imp, on_record: OnRecord) -> StageKey:
+        """IMP: train, cut the smallest of the weights left, rewind, again. All sparsities share their first rounds."""
+        inputs = {**self._model_inputs(), "method": method.search_inputs()}
+        within: dict[str, StageKey] = {}
+        before: dict[str, StageKey] = {}
+        epochs = 0
+        for sparsity in method.schedule():
+            training = Stage("imp", inputs, {"data": self.world.data, **within, **before})
+            trained = self._run(training, _later(on_record, epochs))
+            drawing = {"kind": "ranking", "sparsity": sparsity, "ranking": method.ranking}
+            drawn = self._run(Stage("draw", drawing, {"search": trained.key, **within}), on_record)
+            within, epochs = {"within": drawn.key}, epochs + len(trained.history)
+            if method.rewinding == "learning_rate":
+                before = {"before": trained.key}
+        return drawn.key
+
+    def _shuffled(self, like: StageKey, seed: int, on_record: OnRecord) -> StageKey:
+        inputs = {"kind": "shuffled", "ticket_seed": seed}
+        return self._run(Stage("draw", inputs, {"like": like}), on_record).key
+
+    def train_and_measure(
+        self,
+        ticket: StageKey | None,
+        on_record: OnRecord,
+        ablation: Ablation | None = None,
+        rival: Rival | None = None,
+    ) -> Outcome:
         """Retrain from the pre-trained weights, then clean accuracy, then every threat model."""
-        trained = self._run(self._retrain(ticket), on_record)
+        trained = self._run(self._retrain(ticket, ablation=ablation), on_record)
         evaluated = self._run(self._evaluate(trained), on_record)
         clean = CleanFigures.model_validate(evaluated.record["clean"])
         return Outcome(
@@ -122,13 +155,16 @@ class Pipeline:
         inputs = {**self._model_inputs(), "method": method.search_inputs()}
         return Stage("search", inputs, {"data": self.world.data}, goal=method.stop_rule())
 
-    def _retrain(self, ticket: StageKey | None, retraining: Retraining | None = None) -> Stage:
+    def _retrain(
+        self, ticket: StageKey | None, retraining: Retraining | None = None, ablation: Ablation | None = None
+    ) -> Stage:
         settings = self.settings
         inputs = {
             **self._model_inputs(),
             "retraining": (retraining or settings.retraining).model_dump(mode="json"),
             "probe": settings.evaluation.probe.model_dump(mode="json"),
             "eval_batch_size": settings.evaluation.batch_size,
+            **(ablation or Ablation()).start_inputs(),
         }
         upstream = {"data": self.world.data} | ({"draw": ticket} if ticket is not None else {})
         return Stage("retrain", inputs, upstream)
@@ -181,6 +217,11 @@ class Pipeline:
                 training=result.record.get("training"),
             )
         )
+
+
+def _later(on_record: OnRecord, steps: int) -> OnRecord:
+    """The records of a round behind those of the rounds before it."""
+    return lambda record: on_record({**record, "step": record["step"] + steps})
 
 
 def _unheard(record: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from statistics import mean
 
 from tune_tickets.config import Experiment, Settings
 from tune_tickets.config.adversary import Adversary
-from tune_tickets.config.method import EarlyRobust, FineTune, RobustT
+from tune_tickets.config.method import EarlyRobust, FineTune, Imp, RobustT
 from tune_tickets.config.searchable import fill
 from tune_tickets.space import reference, warm_starts
 from tune_tickets.trial.pipeline import Pipeline, World
@@ -76,7 +76,7 @@ def plan(experiment: Experiment, world: World, store: Store, train_rows: int) ->
     if settings.controls.dense:
         _walk(Pipeline(reference(experiment), world, looked), dense=True)
     work = _work(settings, train_rows)
-    asked = _asked(settings)
+    asked = _asked(settings, _rounds(experiment))
     return [
         PlannedStage(name, asked[name], min(looked.cached[name], asked[name]), work[name], _mean_seconds(store, name))
         for name in asked
@@ -93,17 +93,28 @@ def _walk(pipeline: Pipeline, dense: bool) -> None:
         return
 
 
-def _asked(settings: Settings) -> dict[str, int]:
+def _rounds(experiment: Experiment) -> int:
+    """The rounds of IMP that the sparsest trial asks for; 0 for other methods."""
+    method, domain = experiment.settings.method, experiment.domains.get("method.sparsity")
+    if not isinstance(method, Imp):
+        return 0
+    sparsities = [method.sparsity] if domain is None else domain.corners()
+    return max(len(method.model_copy(update={"sparsity": sparsity}).schedule()) for sparsity in sparsities)
+
+
+def _asked(settings: Settings, rounds: int) -> dict[str, int]:
     trials, evaluation = settings.search.trials, settings.evaluation
     controls = int(settings.controls.dense)
     randoms = settings.controls.random_seeds if settings.controls.random else 0
     models = trials + controls + randoms
     searched = trials if isinstance(settings.method, EarlyRobust) else 0
     masked = trials if isinstance(settings.method, RobustT) else 0
-    drawn = 0 if isinstance(settings.method, FineTune) else trials
+    draws = max(1, rounds) + int(settings.ablation.mask == "shuffled")
+    drawn = 0 if isinstance(settings.method, FineTune) else trials * draws
     counts = {
         "search": searched,
         "masks": masked,
+        "imp": trials * rounds,
         "draw": drawn + randoms,
         "retrain": models + masked,
         "evaluate": models,
@@ -122,9 +133,12 @@ def _work(settings: Settings, train_rows: int) -> dict[str, str]:
         "attack": f"<= {min(settings.evaluation.rows, settings.evaluation.shard)} rows attacked",
     }
     method = settings.method
-    if isinstance(method, EarlyRobust | RobustT):
+    if isinstance(method, EarlyRobust | RobustT | Imp):
         most = math.ceil(method.epochs * math.ceil(train_rows / method.batch_size)) * _passes(method.adversary)
-        work["search" if isinstance(method, EarlyRobust) else "masks"] = f"<= {most} passes of {method.batch_size} rows"
+        stage = {"earlyrobust": "search", "robustt": "masks", "imp": "imp"}[method.kind]
+        work[stage] = f"<= {most} passes of {method.batch_size} rows"
+    if isinstance(method, RobustT) and method.scores == "magnitude":
+        work["masks"] = "magnitudes"
     return work
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from tune_tickets.config.method import Drawing
 from tune_tickets.methods.earlyrobust import drawer
+from tune_tickets.models.seeding import derived_seed
 from tune_tickets.tickets.distance import Trajectory
 from tune_tickets.tickets.drawing import draw_random, random_scores
 from tune_tickets.tickets.mask import StructuredMask
@@ -36,9 +37,12 @@ def _by_scores(context: StageContext) -> StructuredMask:
     return trajectory.mask(context.inputs["stop"], drawer(Drawing.model_validate(context.inputs["drawing"])))
 
 
-def _by_logits(context: StageContext) -> UnstructuredMask:
+def _by_ranking(context: StageContext) -> UnstructuredMask:
+    inputs = context.inputs
     scores = scores_from_bytes(context.store.read(context.upstream("search"), SCORES_FILE))
-    return draw_unstructured(scores, context.inputs["sparsity"])
+    within = load_mask(context, "within") if "within" in context.stage.upstream else None
+    assert not isinstance(within, StructuredMask)
+    return draw_unstructured(scores, inputs["sparsity"], inputs["ranking"], within)
 
 
 def _at_random(context: StageContext) -> StructuredMask:
@@ -48,13 +52,15 @@ def _at_random(context: StageContext) -> StructuredMask:
 
 
 def _shuffled(context: StageContext) -> Mask:
-    like, seed = load_mask(context, "like"), context.inputs["ticket_seed"]
+    like = load_mask(context, "like")
+    # With the digest, a ticket that was itself drawn at random with this seed is not found again.
+    seed = derived_seed("shuffled", like.digest(), context.inputs["ticket_seed"])
     return draw_random(like, seed) if isinstance(like, StructuredMask) else shuffled(like, seed)
 
 
 _WAYS: dict[str, Callable[[StageContext], Mask]] = {
     "scores": _by_scores,
-    "logits": _by_logits,
+    "ranking": _by_ranking,
     "random": _at_random,
     "shuffled": _shuffled,
 }

@@ -1,7 +1,12 @@
 """Stage `masks`: RobustT's mask training on the frozen weights of a fine-tuned model, resumable after every epoch."""
 
+from typing import Any
+
+from torch import Tensor
+
 from tune_tickets.config.method import RobustT
-from tune_tickets.methods.robustt import Search, structured_scores
+from tune_tickets.methods.robustt import Search, magnitude_scores, structured_scores
+from tune_tickets.models.loading import LoadedTicket
 from tune_tickets.tickets.distance import Trajectory
 from tune_tickets.tickets.unstructured_drawing import scores_to_bytes
 from tune_tickets.trial.backbone import device_of, encode_rows
@@ -15,9 +20,22 @@ _STATE_FILE = "state.pt"
 
 
 def run(context: StageContext) -> StageOutput:
-    """Train the masks and keep their logits: every sparsity is drawn from these."""
+    """Train the masks and keep their logits, or the magnitudes instead: every sparsity is drawn from these."""
     method = RobustT.model_validate(context.inputs["method"])
     finetuned = load_trained(context)
+    if method.scores == "magnitude":
+        scores, record = magnitude_scores(finetuned.model, method), {}
+    else:
+        scores, record = _train(context, method, finetuned)
+    if method.grouping == "structured":
+        heads, neurons = structured_scores(finetuned.model, scores)
+        context.attempt.put(TRAJECTORY_FILE, Trajectory(heads[None], neurons[None]).to_bytes())
+    else:
+        context.attempt.put(SCORES_FILE, scores_to_bytes(scores))
+    return StageOutput(record)
+
+
+def _train(context: StageContext, method: RobustT, finetuned: LoadedTicket) -> tuple[dict[str, Tensor], dict[str, Any]]:
     rows = encode_rows(finetuned.tokenizer, load_rows(context).train, context.inputs["max_length"])
     search = Search(method, finetuned.model, rows, context.inputs["seed"], device_of(context.resources))
     stored = context.store.load_checkpoint(context.stage)
@@ -32,12 +50,6 @@ def run(context: StageContext) -> StageOutput:
             context.save_checkpoint({_STATE_FILE: search.to_bytes()})
 
     search.run(epoch_done, on_step=lambda step: context.progress(step, search.ends[-1]))
-    scores = search.gates.scores()
-    if method.grouping == "structured":
-        heads, neurons = structured_scores(finetuned.model, scores)
-        context.attempt.put(TRAJECTORY_FILE, Trajectory(heads[None], neurons[None]).to_bytes())
-    else:
-        context.attempt.put(SCORES_FILE, scores_to_bytes(scores))
     context.drop_checkpoint()
     training = training_cost(search.state.row_passes, search.state.seconds, len(rows))
-    return StageOutput({**search.history[-1], "training": training})
+    return search.gates.scores(), {**search.history[-1], "training": training}

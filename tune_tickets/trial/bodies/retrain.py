@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from tune_tickets.config.ablation import Ablation
 from tune_tickets.config.adversary import Adversary
 from tune_tickets.config.evaluation import Probe
 from tune_tickets.config.model import Model
@@ -18,6 +19,8 @@ from tune_tickets.models.anatomy import anatomy_of
 from tune_tickets.models.backbone import load_backbone
 from tune_tickets.models.loading import config_document
 from tune_tickets.models.matrices import weight_matrices
+from tune_tickets.models.reinitialisation import reinitialise, reinitialise_outside
+from tune_tickets.models.seeding import derived_seed
 from tune_tickets.models.surgery import ParameterCount, count_parameters, prune
 from tune_tickets.models.tokenizer import tokenizer_files
 from tune_tickets.tickets.mask import StructuredMask
@@ -47,6 +50,8 @@ def run(context: StageContext) -> StageOutput:
     anatomy = anatomy_of(model)
     structure = StructuredMask.full(anatomy.layers, anatomy.heads, anatomy.neurons)
     mask: Mask = load_mask(context, "draw") if "draw" in context.stage.upstream else structure
+    if "ablation" in inputs:
+        mask = _ablate(Ablation.model_validate(inputs["ablation"]), model, mask, structure, inputs["seed"])
     if isinstance(mask, StructuredMask):
         structure = mask
         prune(model, structure)
@@ -55,6 +60,17 @@ def run(context: StageContext) -> StageOutput:
         training = _fine_tune(context, model, tokenizer, rows)
     context.attempt.put(TICKET_FILE, _ticket(inputs, model, tokenizer, structure, rows).to_bytes())
     return StageOutput({"sparsity": _sparsity(model, mask, structure, dense), "training": training})
+
+
+def _ablate(ablation: Ablation, model: PreTrainedModel, mask: Mask, full: StructuredMask, seed: int) -> Mask:
+    """Take the initialisation or the structure from the ticket; gives the mask that is left of it."""
+    seed = derived_seed(seed, "ablation", ablation.seed)
+    if ablation.weights == "reinitialised":
+        reinitialise(model, seed)
+    if ablation.structure == "kept":
+        return mask
+    reinitialise_outside(model, mask, seed)
+    return full
 
 
 def _held(model: PreTrainedModel, mask: Mask) -> AbstractContextManager[object]:

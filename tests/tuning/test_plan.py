@@ -1,0 +1,40 @@
+"""What `plan` counts: upper bounds of the stages that trials ask for."""
+
+import pytest
+
+from tune_tickets.config import load_experiment
+from tune_tickets.trial.store import Store
+from tune_tickets.tuning.plan import plan
+from tune_tickets.tuning.preflight import preflight
+
+
+@pytest.fixture
+def planned(tiny_yaml, tmp_path):
+    """Stages asked for and their work, by name, with the method replaced."""
+
+    def counted(method: str, *overrides: str) -> dict[str, tuple[int, str]]:
+        text = tiny_yaml.read_text(encoding="utf-8")
+        before, after = text.split("method:\n")[0], text.split("retraining:")[1]
+        path = tmp_path / "planned.yaml"
+        content = f"{before}method: {method}\nretraining:{after}".split("  warm_starts:")[0]
+        path.write_text(content, encoding="utf-8")
+        experiment = load_experiment(path, overrides)
+        store = Store(str(tmp_path / "store"))
+        stages = plan(experiment, preflight(experiment, store), store, train_rows=128)
+        return {stage.name: (stage.asked, stage.work) for stage in stages}
+
+    return counted
+
+
+def test_imp_asks_for_the_rounds_of_its_sparsest_trial(planned):
+    stages = planned("{kind: imp, sparsity: {choice: [0.1, 0.45]}, epochs: 2.0, batch_size: 32}")
+    # 3 trials; 10, 20, 30, 40 and 45%; 2 epochs of 4 steps.
+    assert stages["imp"] == (15, "<= 8 passes of 32 rows")
+    assert stages["draw"][0] == 15
+    assert stages["retrain"][0] == 4
+
+
+def test_magnitude_needs_no_passes_and_a_shuffled_mask_one_more_drawing(planned):
+    stages = planned("{kind: robustt, scores: magnitude}", "ablation.mask=shuffled")
+    assert stages["masks"] == (3, "magnitudes")
+    assert stages["draw"][0] == 6

@@ -1,0 +1,57 @@
+"""Stage `imp`: one round of iterative magnitude pruning, from the pre-trained weights, resumable after every epoch."""
+
+import json
+
+from safetensors.torch import load, save
+
+from tune_tickets.config.method import Imp
+from tune_tickets.methods.imp import Round
+from tune_tickets.tickets.unstructured import UnstructuredMask
+from tune_tickets.tickets.unstructured_drawing import scores_to_bytes
+from tune_tickets.trial.backbone import device_of, load_model
+from tune_tickets.trial.bodies.draw import SCORES_FILE, load_mask
+from tune_tickets.trial.execution import StageContext, StageOutput, training_cost
+from tune_tickets.trial.rows import load_rows
+
+_STATE_FILE = "state.pt"
+_HISTORY_FILE = "history.json"
+_WEIGHTS_FILE = "weights.safetensors"
+
+
+def run(context: StageContext) -> StageOutput:
+    """Train what the rounds before have left and keep the magnitudes: every sparsity of this round is cut by these."""
+    method = Imp.model_validate(context.inputs["method"])
+    device = device_of(context.resources)
+    model, rows = load_model(context.inputs, load_rows(context), device)
+    if "before" in context.stage.upstream:
+        model.load_state_dict(load(context.store.read(context.upstream("before"), _WEIGHTS_FILE)))
+    this = Round(method, model, rows, context.inputs["seed"], device, _mask(context))
+    stored = context.store.load_checkpoint(context.stage)
+    if stored is not None:
+        this.state.restore(stored[_STATE_FILE])
+        this.history = json.loads(stored[_HISTORY_FILE])
+        for record in this.history:
+            context.report(record)
+
+    def epoch_done() -> None:
+        context.report(this.history[-1])
+        if context.checkpoint_due():
+            history = json.dumps(this.history).encode()
+            context.save_checkpoint({_STATE_FILE: this.state.to_bytes(), _HISTORY_FILE: history})
+
+    this.run(epoch_done, on_step=lambda step: context.progress(step, this.ends[-1]))
+    context.attempt.put(SCORES_FILE, scores_to_bytes(this.scores()))
+    if method.rewinding == "learning_rate":
+        weights = {name: tensor.cpu().contiguous() for name, tensor in model.state_dict().items()}
+        context.attempt.put(_WEIGHTS_FILE, save(weights))
+    context.drop_checkpoint()
+    training = training_cost(this.state.row_passes, this.state.seconds, len(rows))
+    return StageOutput({**this.history[-1], "training": training})
+
+
+def _mask(context: StageContext) -> UnstructuredMask | None:
+    if "within" not in context.stage.upstream:
+        return None
+    mask = load_mask(context, "within")
+    assert isinstance(mask, UnstructuredMask)
+    return mask
