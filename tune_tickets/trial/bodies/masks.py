@@ -23,8 +23,9 @@ def run(context: StageContext) -> StageOutput:
     """Train the masks and keep their logits, or the magnitudes instead: every sparsity is drawn from these."""
     method = RobustT.model_validate(context.inputs["method"])
     finetuned = load_trained(context)
+    record: dict[str, Any] = {}
     if method.scores == "magnitude":
-        scores, record = magnitude_scores(finetuned.model, method), {}
+        scores = magnitude_scores(finetuned.model, method)
     else:
         scores, record = _train(context, method, finetuned)
     if method.grouping == "structured":
