@@ -5,7 +5,16 @@ import pytest
 from tune_tickets.config import load_experiment
 from tune_tickets.trial.store import Store
 from tune_tickets.tuning.plan import plan
-from tune_tickets.tuning.preflight import preflight
+from tune_tickets.tuning.preflight import check, preflight, world_of
+
+YAML = """\
+model: {{source: {model}}}
+task: {{source: {data}, max_length: 24, rows: {{train: 128, select: 48, report: 32}}}}
+method: {{kind: {{choice: [finetune, earlyrobust, robustt]}}}}
+retraining: {{epochs: 2, batch_size: 16, adversary: {{kind: {{choice: [none, pgd, freelb]}}, steps: 3}}}}
+evaluation: {{attacks: [textbugger/minilm], rows: 8}}
+search: {{trials: 3}}
+"""
 
 
 @pytest.fixture
@@ -38,3 +47,16 @@ def test_magnitude_needs_no_passes_and_a_shuffled_mask_one_more_drawing(planned)
     stages = planned("{kind: robustt, scores: magnitude}", "ablation.mask=shuffled")
     assert stages["masks"] == (3, "magnitudes")
     assert stages["draw"][0] == 6
+
+
+def test_a_search_over_methods_is_bounded_by_the_dearest_of_them(tiny_backbone, tiny_data, tmp_path):
+    (tmp_path / "x.yaml").write_text(YAML.format(model=tiny_backbone, data=tiny_data), encoding="utf-8")
+    experiment = load_experiment(tmp_path / "x.yaml")
+    data, anatomy = check(experiment)
+    store = Store(str(tmp_path / "store"))
+    planned = {stage.name: stage for stage in plan(experiment, world_of(experiment, data, anatomy), store, 128)}
+    # Three trials and the dense control; each trial may be one by masks, which fine-tunes first.
+    asked = [(name, stage.asked) for name, stage in planned.items() if name != "attack"]
+    assert asked == [("search", 3), ("masks", 3), ("draw", 3), ("retrain", 7), ("evaluate", 4)]
+    # Two epochs of 8 steps with PGD-3's four passes.
+    assert planned["retrain"].work == "64 passes of 16 rows"

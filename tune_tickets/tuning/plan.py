@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from statistics import mean
 
 from tune_tickets.config import Experiment, Settings
@@ -13,7 +14,7 @@ from tune_tickets.config.searchable import fill
 from tune_tickets.space import reference, warm_starts
 from tune_tickets.trial.pipeline import Pipeline, World
 from tune_tickets.trial.runner import OnRecord
-from tune_tickets.trial.stage import Stage, StageResult
+from tune_tickets.trial.stage import VERSIONS, Stage, StageResult
 from tune_tickets.trial.store import Store
 
 
@@ -75,11 +76,14 @@ def plan(experiment: Experiment, world: World, store: Store, train_rows: int) ->
         _walk(Pipeline(trial, world, looked), dense=False)
     if settings.controls.dense:
         _walk(Pipeline(reference(experiment), world, looked), dense=True)
-    work = _work(settings, train_rows)
-    asked = _asked(settings, _rounds(experiment))
+    options = _options(experiment)
+    work = {name: text for option in options for name, text in _work(option, train_rows).items()}
+    asked: Counter[str] = Counter()
+    for option in options:
+        asked |= Counter(_asked(option, _rounds(experiment, option)))
     return [
         PlannedStage(name, asked[name], min(looked.cached[name], asked[name]), work[name], _mean_seconds(store, name))
-        for name in asked
+        for name in sorted(asked, key=list(VERSIONS).index)
     ]
 
 
@@ -93,9 +97,18 @@ def _walk(pipeline: Pipeline, dense: bool) -> None:
         return
 
 
-def _rounds(experiment: Experiment) -> int:
+def _options(experiment: Experiment) -> list[Settings]:
+    """The settings once per method and retraining adversary, where these are searched; the dearest training last."""
+    searched = [name for name in ("method.kind", "retraining.adversary.kind") if name in experiment.domains]
+    values = product(*(experiment.domains[name].corners() for name in searched))
+    points = [dict(zip(searched, found, strict=True)) for found in values]
+    options = [experiment.at(fill(experiment.document, experiment.domains, point)) for point in points]
+    return sorted(options, key=lambda option: option.retraining.adversary.passes)
+
+
+def _rounds(experiment: Experiment, option: Settings) -> int:
     """The rounds of IMP that the sparsest trial asks for; 0 for other methods."""
-    method, domain = experiment.settings.method, experiment.domains.get("method.sparsity")
+    method, domain = option.method, experiment.domains.get("method.sparsity")
     if not isinstance(method, Imp):
         return 0
     sparsities = [method.sparsity] if domain is None else domain.corners()
