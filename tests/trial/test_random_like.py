@@ -56,9 +56,7 @@ def test_a_structured_ticket_gives_its_counts_of_every_layer(make_pipeline, stor
     assert other.draw(ignore).content != mask.digest()
 
 
-def test_an_unstructured_ticket_gives_its_sparsity_of_every_matrix(
-    experiment, world, store_url, random_like, tmp_path
-):
+def test_an_unstructured_ticket_gives_its_sparsity_of_every_matrix(experiment, world, store_url, random_like, tmp_path):
     settings = experiment.settings.model_copy(
         update={"method": RobustT.model_validate(ROBUSTT | {"sparsity": 0.5, "learning_rate": 0.5})}
     )
