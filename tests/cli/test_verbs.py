@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -43,7 +44,8 @@ def test_out_of_reach_of_the_hub_a_plan_says_what_it_could_not_count(tiny_yaml, 
     monkeypatch.setenv("COLUMNS", "400")
     main_ended(["plan", str(tiny_yaml), "task.source=nobody/nothing", "task.rows.train=null"])
     printed = capsys.readouterr().out
-    assert "stored results are not counted: 'nobody/nothing' is neither a file here" in printed
+    assert "Stored results are not counted" in printed
+    assert "Not looked at: 'nobody/nothing' is neither a file here" in printed
     assert "8 passes over all training rows" in printed  # 8 epochs of retraining
     assert "<= 2 passes over all training rows" in printed  # 1 epoch of FreeLB with 2 steps
     main_ended(["plan", str(tiny_yaml), "model.source=nobody/nothing"])
@@ -72,7 +74,7 @@ def test_every_command_in_the_header_of_a_shipped_yaml_fits_it(path):
     assert len(commands) >= 3, "laptop, one GPU, cluster"
     for name, overrides in commands:
         assert name == str(path.relative_to(ROOT))
-        warm_starts(load_experiment(path, overrides.replace("$seed", "1").split()))
+        warm_starts(load_experiment(path, shlex.split(overrides.replace("$seed", "1"))))
 
 
 def test_the_schema_file_for_editors_is_up_to_date():

@@ -57,8 +57,10 @@ def plan(path: Path, overrides: list[str], output: Path | None) -> None:
         total = sum(cost for cost in costs if cost is not None)
         console.print(f"At most {total:.0f} s of computing, about {total / search.concurrency:.0f} s", end=" ")
         console.print(f"with {search.concurrency} stages at once.")
+    if seen.unseen:
+        console.print("Stored results are not counted, for that needs what could not be looked at from here:")
     for reason in seen.unseen:
-        console.print(f"Not looked at, so stored results are not counted: {reason}", markup=False, highlight=False)
+        console.print(f"Not looked at: {reason}", markup=False, highlight=False)
     console.print("Upper bounds: trials share what they can, and ASHA ends some early.")
 
 
