@@ -19,6 +19,10 @@ class ResourceError(TicketsError):
     """Something that has to be installed or fetched is not there."""
 
 
+class Unreachable(ResourceError):
+    """What was asked for lies on the hub, if anywhere, and the hub cannot be reached from here."""
+
+
 class StoreError(TicketsError):
     """The stage store cannot be read or written, or a blob does not match its digest."""
 

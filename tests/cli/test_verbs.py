@@ -1,6 +1,8 @@
 """The verbs that look and do not touch, and how fast help answers."""
 
 import json
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from tune_tickets.cli.app import main
+from tune_tickets.config import load_experiment
 from tune_tickets.config.schema import json_schema
+from tune_tickets.space import warm_starts
 
 ROOT = Path(__file__).parent.parent.parent
 SPACES = sorted((ROOT / "search_spaces").rglob("*.yaml"))
@@ -36,6 +40,20 @@ def test_validate_says_what_it_found(tiny_yaml, capsys):
     assert "2 layers of 4 heads and 48 neurons" in printed
 
 
+def test_out_of_reach_of_the_hub_a_plan_says_what_it_could_not_count(tiny_yaml, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "400")
+    main_ended(["plan", str(tiny_yaml), "task.source=nobody/nothing", "task.rows.train=null"])
+    printed = capsys.readouterr().out
+    assert "Stored results are not counted" in printed
+    assert "Not looked at: 'nobody/nothing' is neither a file here" in printed
+    assert "8 passes over all training rows" in printed  # 8 epochs of retraining
+    assert "<= 2 passes over all training rows" in printed  # 1 epoch of FreeLB with 2 steps
+    main_ended(["plan", str(tiny_yaml), "model.source=nobody/nothing"])
+    printed = capsys.readouterr().out
+    assert "model.source 'nobody/nothing' is neither" in printed
+    assert "64 passes of 16 rows" in printed  # the 128 training rows were seen
+
+
 @pytest.mark.parametrize("path", SPACES, ids=lambda path: path.stem)
 def test_every_shipped_yaml_is_valid_planned_and_opens_with_its_command(path, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -45,7 +63,18 @@ def test_every_shipped_yaml_is_valid_planned_and_opens_with_its_command(path, tm
     assert "is valid" in printed
     assert "retrain" in printed
     assert f"python scripts/tune.py {path.relative_to(ROOT)}" in path.read_text(encoding="utf-8")
+    assert ("Not looked at" in printed) == (path.parent.name == "paper"), "only the papers' files need the hub"
     assert list(tmp_path.iterdir()) == [], "plan must write nothing"
+
+
+@pytest.mark.parametrize("path", SPACES, ids=lambda path: path.stem)
+def test_every_command_in_the_header_of_a_shipped_yaml_fits_it(path):
+    header = path.read_text(encoding="utf-8").split("\nname:")[0].replace("\\\n#", "")
+    commands = re.findall(r"python scripts/tune\.py (\S+)([^;#\n]*)", header)
+    assert len(commands) >= 3, "laptop, one GPU, cluster"
+    for name, overrides in commands:
+        assert name == str(path.relative_to(ROOT))
+        warm_starts(load_experiment(path, shlex.split(overrides.replace("$seed", "1"))))
 
 
 def test_the_schema_file_for_editors_is_up_to_date():

@@ -75,6 +75,18 @@ def test_settings_of_a_missing_adversary_are_dropped(file):
     assert with_steps.settings.method.adversary == without.settings.method.adversary
 
 
+def test_infobert_can_be_searched_for_and_settings_of_a_missing_one_are_dropped(file):
+    searched = load_experiment(file, ["retraining.regulariser={kind: {choice: [infobert, none]}}"])
+    assert searched.settings.retraining.regulariser.kind == "infobert"
+    without = searched.at({"retraining.regulariser.kind": "none", "method.gamma": 0.1})
+    fixed = load_experiment(file, ["retraining.regulariser={kind: none, alpha: 0.3}"]).settings
+    assert without.retraining == fixed.retraining
+
+
+def test_a_band_without_words_is_refused(file):
+    assert "low must be less" in refused(file, "retraining.regulariser={low: 0.9, high: 0.9}")
+
+
 CONDITIONAL = """\
 method:
   kind: {choice: [earlyrobust, robustt, finetune]}

@@ -7,6 +7,7 @@ from tune_tickets.config.experiment import Settings
 from tune_tickets.config.method import Drawing, EarlyRobust, FineTune, Imp, RandomTicket, RobustT
 from tune_tickets.config.model import Model
 from tune_tickets.config.objective import Objective
+from tune_tickets.config.regulariser import Regulariser
 from tune_tickets.config.resources import Resources
 from tune_tickets.config.retraining import Retraining
 from tune_tickets.config.schema import json_schema
@@ -15,7 +16,7 @@ from tune_tickets.config.task import Rows, Task
 from tune_tickets.config.tracking import Tracking
 
 SECTIONS = (Adversary, Controls, Evaluation, Probe, Drawing, EarlyRobust, FineTune, RandomTicket, Model, Objective)
-SECTIONS += (Ablation, Imp, RobustT, Resources, Retraining, Asha, Search, Rows, Task, Tracking, Settings)
+SECTIONS += (Ablation, Imp, RobustT, Regulariser, Resources, Retraining, Asha, Search, Rows, Task, Tracking, Settings)
 
 
 def test_numbers_and_choices_of_searchable_sections_allow_domains():
@@ -27,6 +28,7 @@ def test_numbers_and_choices_of_searchable_sections_allow_domains():
         ("Retraining", "epochs"),
         ("Imp", "rewinding"),
         ("Ablation", "weights"),
+        ("Regulariser", "kind"),
     ):
         assert {"$ref": "#/$defs/Domain"} in definitions[section]["properties"][field]["anyOf"]
 

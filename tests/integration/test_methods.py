@@ -17,11 +17,17 @@ method:
   kind: {{choice: [earlyrobust, robustt, imp, random, finetune]}}
   scores: {{choice: [masks, magnitude], when: {{method.kind: robustt}}}}
   epochs: {{choice: [1.0], when: {{method.kind: [robustt, imp]}}}}
+  adversary: {{kind: {{choice: [freelb, none], when: {{method.kind: earlyrobust}}}}}}
 ablation:
   mask: {{choice: [found, shuffled]}}
   weights: {{choice: [pretrained, reinitialised]}}
   structure: {{choice: [kept, discarded]}}
-retraining: {{epochs: 8, learning_rate: 3.0e-3, batch_size: 16}}
+retraining:
+  epochs: 8
+  learning_rate: 3.0e-3
+  batch_size: 16
+  adversary: {{kind: {{choice: [none, freelb, pgd]}}, steps: 2}}
+  regulariser: {{kind: {{choice: [none, infobert]}}, critic_width: 16}}
 evaluation: {{attacks: [textbugger/minilm], rows: 6, probe: {{rows: 16}}}}
 controls: {{random: true}}
 objective: {{floor_points: null}}
@@ -32,9 +38,11 @@ search:
 """
 WANTED = {"clean", "aua", "aua/textbugger/minilm", "suc/textbugger/minilm", "queries/textbugger/minilm", "objective"}
 WHOLE = {"ablation.mask": "found", "ablation.weights": "pretrained", "ablation.structure": "kept"}
+WHOLE |= {"retraining.adversary.kind": "none", "retraining.regulariser.kind": "none"}
+FREELB = {"method.kind": "finetune", "retraining.adversary.kind": "freelb"}
 MASKS = {"method.kind": "robustt", "method.scores": "masks", "method.epochs": 1.0}
 STARTS = [
-    {"method.kind": "earlyrobust"},
+    {"method.kind": "earlyrobust", "method.adversary.kind": "freelb"},
     MASKS,
     {"method.kind": "imp", "method.epochs": 1.0},
     {"method.kind": "random"},
@@ -42,6 +50,10 @@ STARTS = [
     MASKS | {"method.scores": "magnitude", "ablation.mask": "shuffled"},
     MASKS | {"ablation.weights": "reinitialised"},
     MASKS | {"ablation.structure": "discarded"},
+    {"method.kind": "earlyrobust", "method.adversary.kind": "none"},  # EarlyBERT
+    {"method.kind": "finetune", "retraining.adversary.kind": "pgd"},
+    FREELB,
+    FREELB | {"retraining.regulariser.kind": "infobert"},
 ]
 
 
@@ -62,9 +74,12 @@ def test_all_methods_and_ablations_in_one_experiment(cli, tiny_backbone, tiny_da
     assert summary["stages"]["imp"]["computed"] == 3, "10, 20 and 30%"
     masks = [trial["outcome"]["mask"] for trial in trials]
     assert masks[1] == masks[6] == masks[7]
-    assert len(set(masks)) == 6
+    assert len(set(masks[:8])) == 6
     cut = [round(trial["metrics"]["sparsity/weights"]) for trial in trials]
-    assert cut == [0, 30, 30, 0, 0, 30, 30, 0]
+    assert cut == [0, 30, 30, 0, 0, 30, 30, 0] + [0] * 4
+    baselines = {trials[index]["outcome"]["retrain_digest"] for index in (4, 9, 10, 11)}
+    assert len(baselines) == 4, "fine-tuning, PGD, FreeLB and InfoBERT are four models"
+    assert (masks[8] is None, masks[9:]) == (False, [None] * 3), "EarlyBERT draws a ticket, the other baselines none"
     assert load_ticket(out / "best_ticket.safetensors").predict(["a good film"])
     logged = [set(run.data.metrics) for run in runs_of(Path(out)) if run.info.run_name.startswith("trial")]
     assert len(logged) == len(points)

@@ -2,7 +2,7 @@ import pytest
 
 from tests.models.tiny import FAMILIES, tiny_tokenizer
 from tune_tickets.errors import ResourceError, StoreError
-from tune_tickets.models.tokenizer import tokenizer_files, tokenizer_from_files
+from tune_tickets.models.tokenizer import framing_tokens, tokenizer_files, tokenizer_from_files
 
 TEXT = "the film was good, but a bit dull"
 
@@ -38,3 +38,12 @@ def test_a_file_name_cannot_lead_out_of_the_folder():
 def test_a_damaged_tokenizer_is_named():
     with pytest.raises(ResourceError, match=r"my\.ticket: its tokenizer cannot be read"):
         tokenizer_from_files({"tokenizer.json": b"{", "tokenizer_config.json": b"{}"}, "my.ticket")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_frame_of_a_pair_is_told_from_its_words(family, tmp_path):
+    tokenizer = tiny_tokenizer(family, tmp_path)
+    encoded = tokenizer("a film", "zzz plot", padding="max_length", max_length=30)["input_ids"]
+    words = [index for index in encoded if index not in framing_tokens(tokenizer)]
+    apart = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("a film", "zzz plot")]
+    assert words == apart[0] + apart[1]

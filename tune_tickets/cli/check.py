@@ -15,14 +15,18 @@ def validate(path: Path, overrides: list[str]) -> None:
     """Check the file, then that its rows and backbone are there and fit."""
     experiment = load_experiment(path, overrides)
     warm_starts(experiment)
-    from tune_tickets.tuning.preflight import check
+    from tune_tickets.tuning.preflight import look
 
-    data, anatomy = check(experiment)
-    print(
-        f"{path} is valid: {len(experiment.domains)} search domains, "
-        f"{len(data.train)} train, {len(data.select)} select and {len(data.report)} report rows, "
-        f"{anatomy.layers} layers of {anatomy.heads} heads and {anatomy.neurons} neurons"
-    )
+    seen = look(experiment)
+    found = [f"{len(experiment.domains)} search domains"]
+    if seen.data is not None:
+        rows = (len(seen.data.train), len(seen.data.select), len(seen.data.report))
+        found.append("{} train, {} select and {} report rows".format(*rows))
+    if seen.anatomy is not None:
+        found.append("{layers} layers of {heads} heads and {neurons} neurons".format(**vars(seen.anatomy)))
+    print(f"{path} is valid{' as far as can be told from here' if seen.unseen else ''}: {', '.join(found)}")
+    for reason in seen.unseen:
+        print(f"Not looked at: {reason}")
 
 
 def plan(path: Path, overrides: list[str], output: Path | None) -> None:
@@ -31,16 +35,18 @@ def plan(path: Path, overrides: list[str], output: Path | None) -> None:
     warm_starts(experiment)
     from tune_tickets.trial.store import Store
     from tune_tickets.tuning.plan import plan as make_plan
-    from tune_tickets.tuning.preflight import check, world_of
+    from tune_tickets.tuning.preflight import look, world_of
 
-    data, anatomy = check(experiment)
+    seen = look(experiment)
     store = Store(place_results(experiment, output).store_url)
-    stages = make_plan(experiment, world_of(experiment, data, anatomy), store, len(data.train))
+    train_rows = experiment.settings.task.rows.train if seen.data is None else len(seen.data.train)
+    stages = make_plan(experiment, world_of(experiment, seen), store, train_rows)
     table = Table("stage", "asked", "cached", "to compute", "work each", "seconds each", "seconds in all")
     for stage in stages:
         each = "not measured yet" if stage.seconds is None else f"{stage.seconds:.1f}"
         cost = "?" if stage.cost is None else f"{stage.cost:.0f}"
-        table.add_row(stage.name, str(stage.asked), str(stage.cached), f"<= {stage.left}", stage.work, each, cost)
+        cached = "?" if stage.cached is None else str(stage.cached)
+        table.add_row(stage.name, str(stage.asked), cached, f"<= {stage.left}", stage.work, each, cost)
     console = Console()
     console.print(table)
     search = experiment.settings.search
@@ -51,6 +57,10 @@ def plan(path: Path, overrides: list[str], output: Path | None) -> None:
         total = sum(cost for cost in costs if cost is not None)
         console.print(f"At most {total:.0f} s of computing, about {total / search.concurrency:.0f} s", end=" ")
         console.print(f"with {search.concurrency} stages at once.")
+    if seen.unseen:
+        console.print("Stored results are not counted, for that needs what could not be looked at from here:")
+    for reason in seen.unseen:
+        console.print(f"Not looked at: {reason}", markup=False, highlight=False)
     console.print("Upper bounds: trials share what they can, and ASHA ends some early.")
 
 

@@ -3,7 +3,7 @@
 import math
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from tune_tickets.config.adversary import Adversary
 from tune_tickets.config.retraining import Retraining
@@ -130,11 +130,23 @@ class Imp(Section):
 
 
 class RandomTicket(Section):
-    """The control: heads and neurons removed at random, per layer as many as `drawing` asks for."""
+    """The control: parts removed at random, as many as `drawing` asks for or as another ticket lacks."""
 
     kind: Literal["random"] = "random"
     drawing: Drawing = Field(default_factory=Drawing)
+    like: str | None = Field(
+        None,
+        min_length=1,
+        description="Ticket file whose counts in every layer (single weights: in every matrix) stand in for `drawing`",
+    )
     ticket_seed: int = Field(0, ge=0, le=2**31 - 1, description="Seed of the random choice")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _like_leaves_nothing_to_draw(cls, data: Any) -> Any:  # noqa: ANN401 - whatever stands in the YAML
+        if isinstance(data, dict) and data.get("like") is not None:
+            return {key: value for key, value in data.items() if key != "drawing"}
+        return data
 
 
 class FineTune(Section):

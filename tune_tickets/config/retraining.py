@@ -3,6 +3,7 @@
 from pydantic import Field
 
 from tune_tickets.config.adversary import Adversary
+from tune_tickets.config.regulariser import Regulariser
 from tune_tickets.config.section import LearningRate, Ratio, Section
 
 
@@ -17,4 +18,7 @@ class Retraining(Section):
     clip: float = Field(1.0, gt=0.0, le=1000.0, description="Gradient norm is clipped to this")
     adversary: Adversary = Field(
         default_factory=lambda: Adversary(kind="none"), description="Adversarial retraining; none as in the paper"
+    )
+    regulariser: Regulariser = Field(
+        default_factory=lambda: Regulariser(kind="none"), description="Terms added to the loss; none as in the paper"
     )

@@ -15,6 +15,7 @@ _SEARCHABLE_SECTIONS = (
     "RandomTicket",
     "Drawing",
     "Adversary",
+    "Regulariser",
     "Retraining",
     "Ablation",
 )
@@ -30,7 +31,7 @@ def json_schema() -> dict[str, Any]:
     for section in _SEARCHABLE_SECTIONS:
         properties = definitions[section]["properties"]
         for name, value in properties.items():
-            if name != "kind" or section == "Adversary":
+            if name != "kind" or section in ("Adversary", "Regulariser"):
                 properties[name] = _with_domain(value)
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "tune_tickets experiment"

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tune_tickets.data.table import Table
-from tune_tickets.errors import DataError, ResourceError
+from tune_tickets.errors import DataError, ResourceError, Unreachable
 
 
 def read_hub(source: str, subset: str | None, split: str) -> Table:
@@ -23,7 +23,8 @@ def _load(source: str, subset: str | None, split: str, name: str) -> Any:  # noq
     try:
         return datasets.load_dataset(source, subset, split=split)
     except (ConnectionError, FileNotFoundError) as error:
-        raise ResourceError(
+        kind = Unreachable if isinstance(error, ConnectionError) else ResourceError
+        raise kind(
             f"{source!r} is neither a file here nor a data set that could be fetched ({_first_line(error)}). Check the "
             "spelling and the network, or download it where there is a network and name the local file in task.source; "
             "'bundled/rotten-tomatoes' and 'bundled/imdb' need no network."

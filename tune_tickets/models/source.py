@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from tune_tickets.config.model import Model
-from tune_tickets.errors import ResourceError
+from tune_tickets.errors import ResourceError, Unreachable
 from tune_tickets.models.bundled import bundled_encoder_path
 
 BUNDLED = "bundled"
@@ -67,6 +67,7 @@ def _local_folder(model: Model) -> Path | None:
 
 def _snapshot(model: Model, patterns: Iterable[str]) -> Path:
     from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
 
     try:
         # Nested folders hold other formats of the same weights.
@@ -76,7 +77,9 @@ def _snapshot(model: Model, patterns: Iterable[str]) -> Path:
     except (OSError, ValueError) as error:
         at = f" at revision {model.revision!r}" if model.revision else ""
         reason = str(error).strip().splitlines()[0]
-        raise ResourceError(
+        # Neither in the cache nor refused by the hub: nobody could be asked.
+        kind = Unreachable if isinstance(error, LocalEntryNotFoundError) else ResourceError
+        raise kind(
             f"model.source {model.source!r}{at} is neither a folder here nor a hub model that can be fetched "
             f"({reason}). Check the spelling, the network and access rights, name a local copy, or take 'bundled'"
         ) from None

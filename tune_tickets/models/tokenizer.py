@@ -40,3 +40,10 @@ def tokenizer_from_files(files: Mapping[str, bytes], where: str) -> PreTrainedTo
                 raise StoreError(f"{where} has a tokenizer file of the unusual name {name!r}; it is not read")
             (Path(folder) / name).write_bytes(content)
         return open_tokenizer(Path(folder), where)
+
+
+def framing_tokens(tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
+    """The ids that frame texts and are no words: [CLS], [SEP], padding and the like. Unknown words are words."""
+    frame = ("cls", "sep", "pad", "bos", "eos")
+    ids = (getattr(tokenizer, f"{name}_token_id") for name in frame)
+    return frozenset(index for index in ids if index is not None)

@@ -5,6 +5,7 @@ import pickle
 from dataclasses import dataclass
 
 import torch
+from torch import nn
 from transformers import PreTrainedModel
 
 from tune_tickets.errors import StoreError
@@ -13,7 +14,7 @@ from tune_tickets.tickets.gates import Gates
 
 @dataclass
 class TrainState:
-    """Model, optimizer, perhaps gates, and how many steps are done.
+    """Model, optimizer, perhaps gates or the critic of a loss, and how many steps are done.
 
     Random numbers, batches and learning rates follow from the step, so no state of theirs is kept.
     """
@@ -26,6 +27,7 @@ class TrainState:
     """What training has cost whatever the machine: rows that went forward and backward, once per adversarial pass."""
     seconds: float = 0.0
     """What it has cost on this one: time spent in training steps."""
+    critic: nn.Module | None = None
 
     def to_bytes(self) -> bytes:
         """The state as a checkpoint."""
@@ -36,13 +38,14 @@ class TrainState:
             "seconds": self.seconds,
             "model": self.model.state_dict(),
             "gates": None if self.gates is None else self.gates.state_dict(),
+            "critic": None if self.critic is None else self.critic.state_dict(),
             "optimizer": self.optimizer.state_dict(),
         }
         torch.save(content, stream)
         return stream.getvalue()
 
     def restore(self, checkpoint: bytes) -> None:
-        """Go back to a checkpoint of the same model, gates and optimizer; after an error, build these anew."""
+        """Go back to a checkpoint of the same parts; after an error, build these anew."""
         device = next(self.model.parameters()).device
         try:
             # weights_only: a checkpoint can hold numbers, never code.
@@ -50,6 +53,8 @@ class TrainState:
             self.model.load_state_dict(content["model"])
             if self.gates is not None:
                 self.gates.load_state_dict(content["gates"])
+            if self.critic is not None:
+                self.critic.load_state_dict(content["critic"])
             self.optimizer.load_state_dict(content["optimizer"])
             self.step = int(content["step"])
             self.row_passes, self.seconds = int(content["row_passes"]), float(content["seconds"])

@@ -29,6 +29,8 @@ class World:
     model_fingerprint: str
     anatomy: dict[str, int]
     threats: tuple[ThreatModel, ...]
+    tickets: dict[str, StageKey] = field(default_factory=dict)
+    """The masks of the ticket files that the method names, by path."""
 
 
 @dataclass
@@ -63,6 +65,8 @@ class Pipeline:
         method = self.settings.method
         if isinstance(method, FineTune):
             return None
+        if isinstance(method, RandomTicket) and method.like is not None:
+            return self._shuffled(self.world.tickets[method.like], method.ticket_seed, on_record)
         if isinstance(method, RandomTicket):
             inputs: dict[str, Any] = {
                 "kind": "random",

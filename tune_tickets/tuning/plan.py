@@ -24,7 +24,8 @@ class PlannedStage:
 
     name: str
     asked: int
-    cached: int
+    cached: int | None
+    """None if it cannot be told: results are found by what they depend on, and not all of that could be seen."""
     work: str
     seconds: float | None
     """Mean of earlier runs of this kind of stage in the store; None if there were none."""
@@ -32,7 +33,7 @@ class PlannedStage:
     @property
     def left(self) -> int:
         """How many are to be computed at most."""
-        return self.asked - self.cached
+        return self.asked - (self.cached or 0)
 
     @property
     def cost(self) -> float | None:
@@ -64,8 +65,31 @@ class _LookUp:
         return [self.run(stage) for stage in stages]
 
 
-def plan(experiment: Experiment, world: World, store: Store, train_rows: int) -> list[PlannedStage]:
-    """The stages of a search, upper bounds: trials share what they can and ASHA ends some early."""
+def plan(experiment: Experiment, world: World | None, store: Store, train_rows: int | None) -> list[PlannedStage]:
+    """The stages of a search, upper bounds: trials share what they can and ASHA ends some early.
+
+    Without the world nothing can be found in the store; without the number of rows work is counted in epochs.
+    """
+    cached = None if world is None else _cached(experiment, world, store)
+    options = _options(experiment)
+    work = {name: text for option in options for name, text in _work(option, train_rows).items()}
+    asked: Counter[str] = Counter()
+    for option in options:
+        asked |= Counter(_asked(option, _rounds(experiment, option)))
+    return [
+        PlannedStage(
+            name,
+            asked[name],
+            None if cached is None else min(cached[name], asked[name]),
+            work[name],
+            _mean_seconds(store, name),
+        )
+        for name in sorted(asked, key=list(VERSIONS).index)
+    ]
+
+
+def _cached(experiment: Experiment, world: World, store: Store) -> Counter[str]:
+    """How many results the warm starts and the dense control would find, by stage."""
     settings = experiment.settings
     looked = _LookUp(store)
     points = warm_starts(experiment)[: settings.search.trials]
@@ -76,15 +100,7 @@ def plan(experiment: Experiment, world: World, store: Store, train_rows: int) ->
         _walk(Pipeline(trial, world, looked), dense=False)
     if settings.controls.dense:
         _walk(Pipeline(reference(experiment), world, looked), dense=True)
-    options = _options(experiment)
-    work = {name: text for option in options for name, text in _work(option, train_rows).items()}
-    asked: Counter[str] = Counter()
-    for option in options:
-        asked |= Counter(_asked(option, _rounds(experiment, option)))
-    return [
-        PlannedStage(name, asked[name], min(looked.cached[name], asked[name]), work[name], _mean_seconds(store, name))
-        for name in sorted(asked, key=list(VERSIONS).index)
-    ]
+    return looked.cached
 
 
 def _walk(pipeline: Pipeline, dense: bool) -> None:
@@ -99,7 +115,7 @@ def _walk(pipeline: Pipeline, dense: bool) -> None:
 
 def _options(experiment: Experiment) -> list[Settings]:
     """The settings once per method and retraining adversary, where these are searched; the dearest training last."""
-    searched = [name for name in ("method.kind", "retraining.adversary.kind") if name in experiment.domains]
+    searched: list[str] = [name for name in ("method.kind", "retraining.adversary.kind") if name in experiment.domains]
     values = product(*(experiment.domains[name].corners() for name in searched))
     points = [dict(zip(searched, found, strict=True)) for found in values]
     options = [experiment.at(fill(experiment.document, experiment.domains, point)) for point in points]
@@ -136,23 +152,28 @@ def _asked(settings: Settings, rounds: int) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
-def _work(settings: Settings, train_rows: int) -> dict[str, str]:
+def _work(settings: Settings, train_rows: int | None) -> dict[str, str]:
     retraining = settings.retraining
-    steps = retraining.epochs * math.ceil(train_rows / retraining.batch_size) * _passes(retraining.adversary)
     work = {
         "draw": "ranking",
-        "retrain": f"{steps} passes of {retraining.batch_size} rows",
+        "retrain": _training(retraining.epochs, retraining.batch_size, retraining.adversary, train_rows),
         "evaluate": f"{settings.task.rows.select} rows",
         "attack": f"<= {min(settings.evaluation.rows, settings.evaluation.shard)} rows attacked",
     }
     method = settings.method
     if isinstance(method, EarlyRobust | RobustT | Imp):
-        most = math.ceil(method.epochs * math.ceil(train_rows / method.batch_size)) * _passes(method.adversary)
         stage = {"earlyrobust": "search", "robustt": "masks", "imp": "imp"}[method.kind]
-        work[stage] = f"<= {most} passes of {method.batch_size} rows"
+        work[stage] = f"<= {_training(method.epochs, method.batch_size, method.adversary, train_rows)}"
     if isinstance(method, RobustT) and method.scores == "magnitude":
         work["masks"] = "magnitudes"
     return work
+
+
+def _training(epochs: float, batch_size: int, adversary: Adversary, train_rows: int | None) -> str:
+    if train_rows is None:
+        return f"{epochs * _passes(adversary):g} passes over all training rows"
+    steps = math.ceil(epochs * math.ceil(train_rows / batch_size))
+    return f"{steps * _passes(adversary)} passes of {batch_size} rows"
 
 
 def _passes(adversary: Adversary) -> int:

@@ -1,6 +1,6 @@
 """Checks before anything is spent: the rows, the backbone, the threat models, and what a trial could ask of them."""
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 from tune_tickets.attacks.threat import ThreatModel, named, with_resources
 from tune_tickets.config import Experiment
@@ -8,51 +8,82 @@ from tune_tickets.config.document import split
 from tune_tickets.config.evaluation import Attack, Evaluation
 from tune_tickets.config.method import EarlyRobust, RandomTicket
 from tune_tickets.data.task import TaskData, load_task
-from tune_tickets.errors import ConfigError
+from tune_tickets.errors import ConfigError, ResourceError, Unreachable
 from tune_tickets.models.anatomy import Anatomy
+from tune_tickets.models.given import given_mask
 from tune_tickets.models.inspection import inspect_backbone
 from tune_tickets.models.source import backbone_fingerprint
 from tune_tickets.space import warm_starts
 from tune_tickets.tickets.drawing import cut_count
+from tune_tickets.trial.bodies.draw import Mask
+from tune_tickets.trial.given import keep_mask, mask_key
 from tune_tickets.trial.pipeline import World
 from tune_tickets.trial.rows import keep_rows, rows_stage
 from tune_tickets.trial.stage import StageKey
 from tune_tickets.trial.store import Store
 
 
+@dataclass(frozen=True)
+class Seen:
+    """What a look found. What it could not see, because it is on the hub or not fetched, is in `unseen`, in words."""
+
+    data: TaskData | None
+    anatomy: Anatomy | None
+    masks: dict[str, Mask]
+    """Those of the ticket files that a trial could name, by path."""
+    threats: tuple[ThreatModel, ...]
+    unseen: tuple[str, ...]
+
+
 def preflight(experiment: Experiment, store: Store) -> World:
-    """Check everything, then put the rows into the store."""
-    data, anatomy = check(experiment)
-    keep_rows(store, data)
-    return world_of(experiment, data, anatomy)
+    """Check everything, then put into the store what stages will read: the rows, and the masks of tickets named."""
+    seen = look(experiment)
+    world = world_of(experiment, seen)
+    if world is None or seen.data is None:
+        raise ResourceError("\n\n".join(seen.unseen))
+    keep_rows(store, seen.data)
+    for mask in seen.masks.values():
+        keep_mask(store, mask)
+    return world
 
 
-def world_of(experiment: Experiment, data: TaskData, anatomy: Anatomy) -> World:
-    """The identities that enter the digests of stages."""
-    stage = rows_stage(data)
-    settings = experiment.settings
-    return World(
-        data=StageKey(stage.name, stage.digest, content=stage.digest),
-        model_fingerprint=backbone_fingerprint(settings.model),
-        anatomy=asdict(anatomy),
-        threats=tuple(with_resources(threat, None) for threat in threats_of(settings.evaluation)),
-    )
-
-
-def check(experiment: Experiment) -> tuple[TaskData, Anatomy]:
-    """Whether the experiment can be run here; writes nothing."""
+def look(experiment: Experiment) -> Seen:
+    """Whether the experiment can be run, as far as it can be told from here; writes nothing."""
     settings = experiment.settings
     warm_starts(experiment)
-    for index, attack in enumerate(settings.evaluation.attacks):
+    _check_threats(experiment)
+    data = anatomy = None
+    masks: dict[str, Mask] = {}
+    threats, unseen = [], []
+    for threat in threats_of(settings.evaluation):
         try:
-            threat_of(attack, None)
-        except ConfigError as error:
-            raise experiment.source.error(("evaluation", "attacks", index), str(error)) from None
-    _check_twins(experiment)
-    anatomy = inspect_backbone(settings.model, settings.task.max_length)
-    if isinstance(settings.method, EarlyRobust | RandomTicket):
-        _check_ratio(experiment, anatomy)
-    return load_task(settings.task, settings.seed), anatomy
+            threats.append(with_resources(threat, None))
+        except ResourceError as error:
+            unseen.append(str(error))
+    try:
+        anatomy = _check_backbone(experiment)
+        masks = {path: given_mask(path, settings.model) for path in _named_tickets(experiment)}
+    except Unreachable as error:
+        unseen.append(str(error))
+    try:
+        data = load_task(settings.task, settings.seed)
+    except Unreachable as error:
+        unseen.append(str(error))
+    return Seen(data, anatomy, masks, tuple(threats), tuple(dict.fromkeys(unseen)))
+
+
+def world_of(experiment: Experiment, seen: Seen) -> World | None:
+    """The identities that enter the digests of stages; None if something could not be seen."""
+    if seen.data is None or seen.anatomy is None or seen.unseen:
+        return None
+    stage = rows_stage(seen.data)
+    return World(
+        data=StageKey(stage.name, stage.digest, content=stage.digest),
+        model_fingerprint=backbone_fingerprint(experiment.settings.model),
+        anatomy=asdict(seen.anatomy),
+        threats=seen.threats,
+        tickets={path: mask_key(mask) for path, mask in seen.masks.items()},
+    )
 
 
 def threats_of(evaluation: Evaluation) -> list[ThreatModel]:
@@ -67,11 +98,30 @@ def threat_of(attack: str | Attack, query_budget: int | None) -> ThreatModel:
     return named(attack.name, query_budget, **attack.parameters())
 
 
-def _check_twins(experiment: Experiment) -> None:
+def _check_threats(experiment: Experiment) -> None:
+    for index, attack in enumerate(experiment.settings.evaluation.attacks):
+        try:
+            threat_of(attack, None)
+        except ConfigError as error:
+            raise experiment.source.error(("evaluation", "attacks", index), str(error)) from None
     names = [threat.name for threat in threats_of(experiment.settings.evaluation)]
     for index, name in enumerate(names):
         if name in names[:index]:
             raise experiment.source.error(("evaluation", "attacks", index), f"{name!r} stands there twice")
+
+
+def _check_backbone(experiment: Experiment) -> Anatomy:
+    settings = experiment.settings
+    anatomy = inspect_backbone(settings.model, settings.task.max_length)
+    if isinstance(settings.method, EarlyRobust | RandomTicket):
+        _check_ratio(experiment, anatomy)
+    return anatomy
+
+
+def _named_tickets(experiment: Experiment) -> list[str]:
+    if not isinstance(experiment.settings.method, RandomTicket) and "method.like" not in experiment.domains:
+        return []
+    return [str(path) for path in _options(experiment, "method.like") if path is not None]
 
 
 def _check_ratio(experiment: Experiment, anatomy: Anatomy) -> None:
@@ -92,7 +142,7 @@ def _check_ratio(experiment: Experiment, anatomy: Anatomy) -> None:
 
 
 def _options(experiment: Experiment, name: str) -> list[object]:
-    """All values a setting of the drawing can take, by their bounds."""
+    """All values a setting can take, by their bounds."""
     if name in experiment.domains:
         return list(experiment.domains[name].corners())
     value: object = experiment.settings

@@ -6,12 +6,14 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
+from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from tune_tickets.config.ablation import Ablation
 from tune_tickets.config.adversary import Adversary
 from tune_tickets.config.evaluation import Probe
 from tune_tickets.config.model import Model
+from tune_tickets.config.regulariser import Regulariser
 from tune_tickets.config.retraining import Retraining
 from tune_tickets.data.task import attack_sample
 from tune_tickets.evaluation.clean import agreement, clean_figures, predict
@@ -22,12 +24,13 @@ from tune_tickets.models.matrices import weight_matrices
 from tune_tickets.models.reinitialisation import reinitialise, reinitialise_outside
 from tune_tickets.models.seeding import derived_seed
 from tune_tickets.models.surgery import ParameterCount, count_parameters, prune
-from tune_tickets.models.tokenizer import tokenizer_files
+from tune_tickets.models.tokenizer import framing_tokens, tokenizer_files
 from tune_tickets.tickets.mask import StructuredMask
 from tune_tickets.tickets.ticket import Ticket, TicketMetadata
 from tune_tickets.training.batches import Batches, in_order
+from tune_tickets.training.infobert import Critic, InfoBert
 from tune_tickets.training.loop import Recipe, train
-from tune_tickets.training.losses import cross_entropy
+from tune_tickets.training.losses import Loss, cross_entropy
 from tune_tickets.training.probe import accuracy_under_pgd
 from tune_tickets.training.schedule import build_optimizer
 from tune_tickets.training.state import TrainState
@@ -102,10 +105,13 @@ def _fine_tune(
         encode_rows(tokenizer, rows.train, inputs["max_length"]), settings.batch_size, inputs["seed"], model.device
     )
     look = _Look(inputs, tokenizer, rows)
-    state = TrainState(model, build_optimizer(model, settings.learning_rate, settings.weight_decay))
+    loss_fn, critic = _loss(settings.regulariser, model, tokenizer, inputs["seed"])
+    trained = nn.ModuleList(part for part in (model, critic) if part is not None)
+    optimizer = build_optimizer(trained, settings.learning_rate, settings.weight_decay)
+    state = TrainState(model, optimizer, critic=critic)
     recipe = Recipe(
         batches=batches,
-        loss=cross_entropy,
+        loss=loss_fn,
         adversary=settings.adversary,
         total_steps=settings.epochs * batches.steps_per_epoch,
         warmup=settings.warmup,
@@ -126,6 +132,16 @@ def _fine_tune(
                 context.save_checkpoint({_STATE_FILE: state.to_bytes(), _HISTORY_FILE: history})
     context.drop_checkpoint()
     return training_cost(state.row_passes, state.seconds, len(rows.train))
+
+
+def _loss(
+    settings: Regulariser, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, seed: int
+) -> tuple[Loss, Critic | None]:
+    """The loss, and what of it has to be trained beside the model."""
+    if settings.kind == "none":
+        return cross_entropy, None
+    critic = Critic(model.config.hidden_size, settings.critic_width, seed).to(model.device)
+    return InfoBert(settings, critic, framing_tokens(tokenizer)), critic
 
 
 def _restore(context: StageContext, state: TrainState) -> None:
