@@ -58,6 +58,28 @@ class AttackFigures(Record):
     similarity: float | None = Field(description="Mean sentence similarity of successful attacks, -1 to 1")
     skipped: int = Field(description="Rows the model got wrong before any change")
     survived: tuple[bool, ...] = Field(description="Per attacked row: right before and after the attack")
+    candidates: int = Field(0, description="Changed texts proposed, before any constraint; 0 if they were not counted")
+    rejected: dict[str, float] = Field(
+        default_factory=dict, description="% of the candidates that each constraint rejected, by its name"
+    )
+
+    def metrics(self) -> dict[str, float]:
+        """The figures as one flat mapping, every name ending with the threat model's (and the constraint's)."""
+        flat = {
+            "aua": self.accuracy_under_attack,
+            "low/aua": self.interval[0],
+            "high/aua": self.interval[1],
+            "suc": self.success_rate,
+            "queries": self.queries,
+            "words_changed": self.words_changed,
+            "skipped": float(self.skipped),
+        }
+        if self.similarity is not None:
+            flat["similarity"] = self.similarity
+        if self.candidates:
+            flat["candidates"] = float(self.candidates)
+        named = {f"{name}/{self.threat}": value for name, value in flat.items()}
+        return named | {f"rejected/{self.threat}/{name}": share for name, share in self.rejected.items()}
 
 
 class Sparsity(Record):
@@ -85,13 +107,9 @@ class Outcome(Record):
     def metrics(self) -> dict[str, float]:
         """The figures as one flat mapping, the names used in MLflow and in the summary."""
         flat = {"clean": self.clean.accuracy, "majority_share": self.clean.majority_share}
+        flat["low/clean"], flat["high/clean"] = self.clean.interval
         for figures in self.attacks:
-            flat[f"aua/{figures.threat}"] = figures.accuracy_under_attack
-            flat[f"suc/{figures.threat}"] = figures.success_rate
-            flat[f"queries/{figures.threat}"] = figures.queries
-            flat[f"words_changed/{figures.threat}"] = figures.words_changed
-            if figures.similarity is not None:
-                flat[f"similarity/{figures.threat}"] = figures.similarity
+            flat |= figures.metrics()
         if self.attacks:
             flat["aua"] = sum(figures.accuracy_under_attack for figures in self.attacks) / len(self.attacks)
         flat["sparsity/heads"] = self.sparsity.heads
@@ -136,12 +154,26 @@ class Comparison(Record):
     distinguishable: bool
 
 
+class Substitution(Record):
+    """One change an attack made, with the words around it, for a person to judge."""
+
+    row: int = Field(description="Number of the attacked row")
+    left: str = Field(description="A few words of the original text before the change")
+    old: str = Field(description="The word or words replaced; empty if words were only put in")
+    new: str
+    right: str = Field(description="A few words of the original text after the change")
+    similarity: float | None = Field(description="Of the whole attacked text and its original, -1 to 1")
+    successful: bool = Field(description="Whether the attack as a whole changed the answer")
+
+
 class ThreatRecord(Record):
     """The name behind a column of figures."""
 
     name: str
     fingerprint: str
     resources: dict[str, str]
+    substitutions: tuple[Substitution, ...] = Field((), description="A random sample of what the attack changed")
+    substitutions_of: str | None = Field(None, description="The model they were made against: 't003', 'dense'")
 
 
 class StageUse(Record):

@@ -1,9 +1,10 @@
 """From attack records to figures, and the records as parquet: every attacked text is kept."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean
+from typing import BinaryIO
 
 import pyarrow
 import pyarrow.parquet
@@ -29,8 +30,17 @@ _SCHEMA = pyarrow.schema(
 )
 
 
-def figures(records: Sequence[AttackRecord], threat_name: str, fingerprint: str) -> AttackFigures:
-    """Aua, Suc and #Query by TextAttack's definitions; rows wrong from the start count as not robust."""
+def figures(
+    records: Sequence[AttackRecord],
+    threat_name: str,
+    fingerprint: str,
+    rejected: Mapping[str, int] | None = None,
+    candidates: int = 0,
+) -> AttackFigures:
+    """Aua, Suc and #Query by TextAttack's definitions; rows wrong from the start count as not robust.
+
+    `candidates` is how many changed texts were proposed, `rejected` how many of them each constraint threw out.
+    """
     if not records:
         raise DataError(f"no row was attacked by {threat_name}: there is nothing to count")
     attacked = [record for record in records if record.status != "skipped"]
@@ -50,6 +60,8 @@ def figures(records: Sequence[AttackRecord], threat_name: str, fingerprint: str)
         similarity=_mean([record.similarity for record in successes if record.similarity is not None]),
         skipped=rows - len(attacked),
         survived=tuple(record.status == "failed" for record in records),
+        candidates=candidates,
+        rejected=_shares(rejected or {}, candidates),
     )
 
 
@@ -59,11 +71,28 @@ def write_parquet(records: Sequence[AttackRecord], path: Path) -> None:
     pyarrow.parquet.write_table(table, path)
 
 
-def read_parquet(path: Path) -> list[AttackRecord]:
+def write_groups(groups: Sequence[tuple[Mapping[str, str], Sequence[AttackRecord]]], path: Path) -> None:
+    """Write the records of several attacks into one file; the words that tell them apart become columns."""
+    tables = []
+    for words, records in groups:
+        table = pyarrow.Table.from_pylist([asdict(record) for record in records], schema=_SCHEMA)
+        for place, (name, word) in enumerate(words.items()):
+            table = table.add_column(place, name, pyarrow.array([word] * len(records), pyarrow.string()))
+        tables.append(table)
+    pyarrow.parquet.write_table(pyarrow.concat_tables(tables), path)
+
+
+def read_parquet(source: Path | BinaryIO) -> list[AttackRecord]:
     """Read what `write_parquet` wrote."""
-    rows = pyarrow.parquet.read_table(path, schema=_SCHEMA).to_pylist()
+    rows = pyarrow.parquet.read_table(source, schema=_SCHEMA).to_pylist()
     pairs = ("texts", "perturbed_texts")
     return [AttackRecord(**{**row, **{name: tuple(row[name]) for name in pairs}}) for row in rows]
+
+
+def _shares(rejected: Mapping[str, int], candidates: int) -> dict[str, float]:
+    if sum(rejected.values()) > candidates:
+        raise ValueError(f"{sum(rejected.values())} of {candidates} candidates were rejected: each can be only once")
+    return {name: 100 * count / candidates if candidates else 0.0 for name, count in rejected.items()}
 
 
 def _mean(values: Sequence[float]) -> float | None:
