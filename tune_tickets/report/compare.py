@@ -1,6 +1,6 @@
 """Whether the selected ticket can be told from other models: paired tests on the same attacked rows, in plain words."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tune_tickets.evaluation.intervals import mcnemar
 from tune_tickets.records import AttackFigures, Comparison, Outcome
@@ -9,11 +9,21 @@ from tune_tickets.records import AttackFigures, Comparison, Outcome
 def comparisons(selected: Outcome, others: Mapping[str, Outcome], alpha: float = 0.05) -> tuple[Comparison, ...]:
     """The exact McNemar test on `survived`, per other model and threat; only where both met the same threat model."""
     return tuple(
-        _compare(name, ours, theirs, alpha)
+        comparison
         for name, other in others.items()
-        for ours in selected.attacks
-        for theirs in other.attacks
-        if (ours.fingerprint, len(ours.survived)) == (theirs.fingerprint, len(theirs.survived))
+        for comparison in paired(name, selected.attacks, other.attacks, alpha)
+    )
+
+
+def paired(
+    name: str, ours: Sequence[AttackFigures], theirs: Sequence[AttackFigures], alpha: float = 0.05
+) -> tuple[Comparison, ...]:
+    """The same for two models, given the figures of each; `name` is the other's."""
+    return tuple(
+        _compare(name, one, other, alpha)
+        for one in ours
+        for other in theirs
+        if (one.fingerprint, len(one.survived)) == (other.fingerprint, len(other.survived))
     )
 
 
@@ -34,17 +44,18 @@ def verdict(found: tuple[Comparison, ...]) -> str:
         return "There is no other model under the same threat model to compare the selected ticket with."
     # The rows that chose the ticket flatter it; only fresh rows can settle a claim.
     caveat = "These rows also steered the search: confirm the ticket on report rows before claiming more."
-    return "\n".join([*(_sentence(comparison) for comparison in found), caveat])
+    return "\n".join([*(sentence(comparison) for comparison in found), caveat])
 
 
-def _sentence(comparison: Comparison) -> str:
+def sentence(comparison: Comparison, subject: str = "the selected ticket") -> str:
+    """What the comparison says, in words."""
     points = f"{abs(comparison.difference):.1f} points"
     test = f"{comparison.difference:+.1f} points, {_p_value(comparison.p_value)}"
     if not comparison.distinguishable:
-        return f"{comparison.threat}: the selected ticket cannot be told from {comparison.other} ({test})."
+        return f"{comparison.threat}: {subject} cannot be told from {comparison.other} ({test})."
     more = "more" if comparison.difference > 0 else "less"
     return (
-        f"{comparison.threat}: the selected ticket keeps {points} {more} accuracy under attack than "
+        f"{comparison.threat}: {subject} keeps {points} {more} accuracy under attack than "
         f"{comparison.other} ({_p_value(comparison.p_value)})."
     )
 
