@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from io import StringIO
+from io import BytesIO, StringIO
 from pathlib import Path
 
 from ruamel.yaml import YAML
 
+from tune_tickets.attacks.figures import read_parquet
+from tune_tickets.attacks.rows import AttackRecord
 from tune_tickets.config import Settings
 from tune_tickets.errors import StoreError
 from tune_tickets.records import StageRecord
@@ -29,6 +31,18 @@ def trial_artifacts(
         # What cannot be read back is left out here: the trial itself has failed on it and says so.
         with suppress(StoreError):
             found |= _stage_artifacts(name, stage, folder, store, results)
+    return found
+
+
+def attacked_records(stages: Sequence[StageRecord], store: Store) -> dict[str, list[AttackRecord]]:
+    """What the attacks among the stages did to every row, by the fingerprint of their threat model."""
+    found = {}
+    for stage in stages:
+        with suppress(StoreError):  # as above
+            result = store.find(stage.name, stage.digest)
+            if result is not None and ATTACKED_FILE in result.files:
+                records = read_parquet(BytesIO(store.read(result, ATTACKED_FILE)))
+                found[str(result.record["figures"]["fingerprint"])] = records
     return found
 
 

@@ -5,7 +5,6 @@ from collections import defaultdict
 from dataclasses import replace
 from importlib import metadata
 
-from tune_tickets.attacks.threat import get_threat
 from tune_tickets.config import Experiment
 from tune_tickets.objective import feasible, front, ranked
 from tune_tickets.records import (
@@ -16,7 +15,6 @@ from tune_tickets.records import (
     StageRecord,
     StageUse,
     Summary,
-    ThreatRecord,
     TrialRecord,
 )
 from tune_tickets.report.compare import comparisons
@@ -26,6 +24,7 @@ from tune_tickets.tickets.ticket import Ticket, save_ticket
 from tune_tickets.trial.store import Store
 from tune_tickets.tuning.artifacts import TICKET_FILE
 from tune_tickets.tuning.results import Results
+from tune_tickets.tuning.threats import threat_records, write_substitutions
 
 _PACKAGES = (
     "tune_tickets",
@@ -48,10 +47,11 @@ def close_search(
     status: SearchStatus,
     seconds: float,
 ) -> Summary:
-    """Choose, save the best ticket, write `summary.json`."""
+    """Choose, save the best ticket, write `summary.json` and a sample of substitutions."""
     best = ranked(trials)
     if best:
         _save_ticket(experiment, best[0], results)
+    threats = threat_records(experiment, best, controls, Store(results.store_url))
     summary = Summary(
         experiment=experiment.settings.name,
         config_digest=experiment.digest,
@@ -61,12 +61,13 @@ def close_search(
         controls=tuple(controls),
         selected=_select(best, trials, controls, results),
         front=tuple(trial.id for trial in front(trials)),
-        threat_models=_threats(experiment),
+        threat_models=threats,
         stages=_stage_use(trials, controls),
         versions=_versions(),
         total_seconds=seconds,
     )
     write_summary(summary, results.folder)
+    write_substitutions(threats, results.substitutions)
     return summary
 
 
@@ -110,15 +111,6 @@ def _save_ticket(experiment: Experiment, winner: TrialRecord, results: Results) 
     method = experiment.at(winner.params).method.kind
     story = replace(ticket.metadata, method=method, params=winner.params, metrics=winner.metrics)
     save_ticket(replace(ticket, metadata=story), results.ticket)
-
-
-def _threats(experiment: Experiment) -> tuple[ThreatRecord, ...]:
-    evaluation = experiment.settings.evaluation
-    threats = [get_threat(name, evaluation.query_budget) for name in evaluation.attacks]
-    return tuple(
-        ThreatRecord(name=threat.name, fingerprint=threat.fingerprint, resources=dict(threat.resources))
-        for threat in threats
-    )
 
 
 def _stage_use(trials: list[TrialRecord], controls: list[ControlRecord]) -> dict[str, StageUse]:
