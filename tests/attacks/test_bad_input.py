@@ -64,7 +64,7 @@ def answers(victim, rows):
 
 
 def attack(victim, rows, threat, columns, attacked):
-    return attack_rows(victim, rows, get_threat(threat, BUDGET), columns, attacked, ("neg", "pos"), seed=0)
+    return attack_rows(victim, rows, get_threat(threat, BUDGET), columns, attacked, ("neg", "pos"), seed=0).records
 
 
 @pytest.mark.parametrize("threat", ["textfooler/minilm", "textbugger/minilm"])

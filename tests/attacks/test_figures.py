@@ -90,5 +90,3 @@ def test_rejections_are_shares_of_all_candidates():
     assert measured.rejected == {"sentence similarity": 62.5, "part of speech": 12.5}
     nothing = figures(RECORDS, "t", "f", rejected={"sentence similarity": 0})
     assert (nothing.candidates, nothing.rejected) == (0, {"sentence similarity": 0.0})
-    with pytest.raises(ValueError, match="49 of 48"):
-        figures(RECORDS, "t", "f", rejected={"a": 40, "b": 9}, candidates=48)

@@ -13,7 +13,7 @@ from tune_tickets.cli.ground import Ground, find_ground
 from tune_tickets.cli.meter import Meter
 from tune_tickets.data.sample import Sample, fresh_sample, labels_for, searched_sample
 from tune_tickets.errors import ConfigError
-from tune_tickets.evaluation.under_attack import Attacked, AttackReport, Measurement, measure
+from tune_tickets.evaluation.under_attack import AttackReport, Measured, Measurement, measure
 from tune_tickets.models.classifier import Classifier, load_classifier
 from tune_tickets.records import Comparison
 from tune_tickets.report.attacked import say
@@ -58,7 +58,7 @@ def attack(request: Request) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
     sample = duel.targets[0][1]
     say(console, f"{len(sample.rows)} {sample.origin}, column {sample.attacked!r} attacked, seed {duel.seed}")
-    finished: list[Attacked] = []
+    finished: list[Measured] = []
     unfinished = _attack_all(duel, finished)
     report = _report(duel, finished, unfinished)
     print_report(report, finished, request.show, console)
@@ -99,7 +99,7 @@ def _sample(ground: Ground, model: Classifier, size: int, seed: int) -> Sample:
     return fresh_sample(task, labels, size, seed)
 
 
-def _attack_all(duel: Duel, finished: list[Attacked]) -> tuple[str, ...]:
+def _attack_all(duel: Duel, finished: list[Measured]) -> tuple[str, ...]:
     """Fill `finished`; what Ctrl-C cut off is named, with how far it had come."""
     order = [(threat, model, sample) for threat in duel.threats for model, sample in duel.targets]
     meter: Meter | None = None
@@ -121,7 +121,7 @@ def _title(threat: ThreatModel, model: Classifier) -> str:
     return f"{threat.name} on {model.name}"
 
 
-def _report(duel: Duel, finished: list[Attacked], unfinished: tuple[str, ...]) -> AttackReport:
+def _report(duel: Duel, finished: list[Measured], unfinished: tuple[str, ...]) -> AttackReport:
     sample = duel.targets[0][1]
     measurements = tuple(one.measurement for one in finished)
     return AttackReport(
@@ -144,7 +144,7 @@ def _compare(measurements: tuple[Measurement, ...], first: str, second: str | No
     return paired(second, ours, theirs)
 
 
-def _words(attacked: Attacked) -> dict[str, str]:
+def _words(attacked: Measured) -> dict[str, str]:
     measured = attacked.measurement
     return {
         "model": measured.model,

@@ -5,11 +5,11 @@ from rich.console import Console
 from tune_tickets.attacks.changes import Piece, pieces
 from tune_tickets.attacks.rows import AttackRecord
 from tune_tickets.data.sample import Sample
-from tune_tickets.evaluation.under_attack import Attacked, AttackReport
+from tune_tickets.evaluation.under_attack import AttackReport, Measured
 from tune_tickets.report.attacked import print_comparisons, print_figures, print_substitutions, print_texts, say
 
 
-def print_report(report: AttackReport, finished: list[Attacked], show: int, console: Console) -> None:
+def print_report(report: AttackReport, finished: list[Measured], show: int, console: Console) -> None:
     """Attacked texts, the sample to judge, then the figures, where the eye ends up."""
     for attacked in finished:
         shown = [_shown(record, attacked.sample) for record in _worth_showing(attacked, show)]
@@ -28,7 +28,7 @@ def print_report(report: AttackReport, finished: list[Attacked], show: int, cons
             say(console, f"  {line}")
 
 
-def _worth_showing(attacked: Attacked, count: int) -> list[AttackRecord]:
+def _worth_showing(attacked: Measured, count: int) -> list[AttackRecord]:
     """Attacks that worked first, then those that did not, each in the order of the rows."""
     tried = [record for record in attacked.records if record.status != "skipped"]
     return sorted(tried, key=lambda record: record.status != "successful")[:count]

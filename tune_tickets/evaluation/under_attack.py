@@ -44,7 +44,7 @@ class AttackReport(Record):
 
 
 @dataclass(frozen=True)
-class Attacked:
+class Measured:
     """The figures, every attacked text behind them, and the rows as the model was given them."""
 
     measurement: Measurement
@@ -59,12 +59,12 @@ def measure(
     seed: int,
     batch_size: int,
     progress: Callable[[int, int], None],
-) -> Attacked:
+) -> Measured:
     """Attack every row of the sample."""
     classifier.check_texts(len(sample.columns))
     import_module("tune_tickets.attacks.recipes")  # starting TextAttack takes seconds that are not the attack's
     started = time.monotonic()
-    records = attack_rows(
+    attacked = attack_rows(
         Victim(classifier.model, classifier.tokenizer, classifier.max_length, batch_size),
         [AttackRow(index, row.texts, row.label) for index, row in sample.rows],
         threat,
@@ -75,8 +75,9 @@ def measure(
         progress=progress,
     )
     seconds = time.monotonic() - started
-    measured = figures(records, threat.name, threat.fingerprint)
-    return Attacked(
+    records = attacked.records
+    measured = figures(records, threat.name, threat.fingerprint, attacked.rejected, attacked.candidates)
+    return Measured(
         Measurement(
             model=classifier.name,
             figures=measured,

@@ -5,7 +5,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-VERSIONS = {"data": 1, "search": 1, "masks": 1, "draw": 1, "retrain": 1, "evaluate": 1, "attack": 1}
+VERSIONS = {"data": 1, "search": 1, "masks": 1, "draw": 1, "retrain": 1, "evaluate": 1, "attack": 2}
 """Raised when the code of a stage changes what it computes, so that old results are not reused."""
 
 

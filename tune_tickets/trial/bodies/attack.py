@@ -39,7 +39,7 @@ def run(context: StageContext) -> StageOutput:
         progress=context.progress,
     )
     context.attempt.put(ATTACKED_FILE, _parquet(attacked.records))
-    measured = figures(attacked.records, threat.name, threat.fingerprint)
+    measured = figures(attacked.records, threat.name, threat.fingerprint, attacked.rejected, attacked.candidates)
     return StageOutput({"figures": measured.model_dump(mode="json")})
 
 
