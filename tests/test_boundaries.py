@@ -23,8 +23,8 @@ MAY_IMPORT = {
     "report": {"evaluation"},
     "trial": {"space", "methods", "tickets", "training", "models", "data", "attacks", "evaluation", "objective"},
     "tuning": {"space", "trial", "tickets", "models", "data", "attacks", "objective", "tracking", "report"},
-    # `fetch` brings the resources of the attacks.
-    "cli": {"space", "tuning", "trial", "report", "data", "tracking", "attacks"},
+    # The verbs attack, predict and fetch stand right in front of attacks, evaluation and models.
+    "cli": {"space", "tuning", "trial", "report", "evaluation", "models", "attacks", "data", "tracking"},
 }
 ONLY_IN = {"textattack": {"attacks"}, "mlflow": {"tracking"}, "ray": {"trial", "tuning"}, "optuna": {"tuning"}}
 

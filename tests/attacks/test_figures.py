@@ -1,8 +1,10 @@
 from dataclasses import replace
+from io import BytesIO
 
+import pyarrow.parquet
 import pytest
 
-from tune_tickets.attacks.figures import figures, read_parquet, write_parquet
+from tune_tickets.attacks.figures import figures, read_parquet, write_groups, write_parquet
 from tune_tickets.attacks.rows import AttackRecord
 from tune_tickets.errors import DataError
 
@@ -77,3 +79,26 @@ def test_every_text_survives_the_way_through_parquet(tmp_path):
     assert read_parquet(tmp_path / "attacked.parquet") == RECORDS
     write_parquet([], tmp_path / "none.parquet")
     assert read_parquet(tmp_path / "none.parquet") == []
+
+
+def test_records_can_be_read_from_bytes(tmp_path):
+    write_parquet(RECORDS, tmp_path / "attacked.parquet")
+    assert read_parquet(BytesIO((tmp_path / "attacked.parquet").read_bytes())) == RECORDS
+
+
+def test_several_attacks_share_a_file_and_can_be_told_apart(tmp_path):
+    path = tmp_path / "all.parquet"
+    write_groups([({"model": "a", "threat": "x/y"}, RECORDS), ({"model": "b", "threat": "x/y"}, RECORDS[:1])], path)
+    rows = pyarrow.parquet.read_table(path).to_pylist()
+    assert [row["model"] for row in rows] == ["a"] * 5 + ["b"]
+    assert [row["index"] for row in rows] == [7, 3, 9, 1, 2, 7]
+    assert rows[5]["texts"] == ["a film", "one\x00 thing 😀"]
+    assert list(rows[0])[:3] == ["model", "threat", "index"]
+
+
+def test_rejections_are_shares_of_all_candidates():
+    measured = figures(RECORDS, "t", "f", rejected={"sentence similarity": 30, "part of speech": 6}, candidates=48)
+    assert measured.candidates == 48
+    assert measured.rejected == {"sentence similarity": 62.5, "part of speech": 12.5}
+    nothing = figures(RECORDS, "t", "f", rejected={"sentence similarity": 0})
+    assert (nothing.candidates, nothing.rejected) == (0, {"sentence similarity": 0.0})

@@ -28,7 +28,7 @@ def test_help_needs_no_heavy_import():
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert printed.strip().endswith("[]")
-    for verb in ("run", "init", "validate", "plan", "fetch", "ui"):
+    for verb in ("run", "init", "validate", "plan", "attack", "predict", "fetch", "ui"):
         assert verb in printed
 
 

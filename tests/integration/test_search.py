@@ -35,6 +35,12 @@ def runs_of(folder: Path) -> list:
     return client.search_runs(experiments)
 
 
+def artifacts_of(folder: Path, run) -> list[str]:
+    from mlflow import MlflowClient
+
+    return [file.path for file in MlflowClient(f"sqlite:///{folder}/mlflow.db").list_artifacts(run.info.run_id)]
+
+
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     return {}
@@ -69,6 +75,14 @@ def test_a_search_leaves_everything_the_readme_promises(cli, tiny_yaml, tmp_path
     assert len(parents) == 1
     assert len(runs) == 1 + 3 + 2
     assert all(run.info.status == "FINISHED" for run in runs)
+
+    [threat] = summary.threat_models
+    assert threat.substitutions_of == summary.selected.trial
+    assert threat.substitutions
+    shown = (out / "substitutions.txt").read_text(encoding="utf-8")
+    assert f"[[{threat.substitutions[0].old} -> {threat.substitutions[0].new}]]" in shown
+    assert f"a sample to judge: {out / 'substitutions.txt'}" in printed
+    assert "substitutions.txt" in artifacts_of(out, parents[0])
     assert left_behind(environment[TAG]) == []
 
     again = tmp_path / "again"

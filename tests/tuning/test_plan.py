@@ -5,7 +5,7 @@ import pytest
 from tune_tickets.config import load_experiment
 from tune_tickets.trial.store import Store
 from tune_tickets.tuning.plan import plan
-from tune_tickets.tuning.preflight import check, preflight, world_of
+from tune_tickets.tuning.preflight import look, preflight, world_of
 
 YAML = """\
 model: {{source: {model}}}
@@ -52,9 +52,8 @@ def test_magnitude_needs_no_passes_and_a_shuffled_mask_one_more_drawing(planned)
 def test_a_search_over_methods_is_bounded_by_the_dearest_of_them(tiny_backbone, tiny_data, tmp_path):
     (tmp_path / "x.yaml").write_text(YAML.format(model=tiny_backbone, data=tiny_data), encoding="utf-8")
     experiment = load_experiment(tmp_path / "x.yaml")
-    data, anatomy = check(experiment)
     store = Store(str(tmp_path / "store"))
-    planned = {stage.name: stage for stage in plan(experiment, world_of(experiment, data, anatomy), store, 128)}
+    planned = {stage.name: stage for stage in plan(experiment, world_of(experiment, look(experiment)), store, 128)}
     # Three trials and the dense control; each trial may be one by masks, which fine-tunes first.
     asked = [(name, stage.asked) for name, stage in planned.items() if name != "attack"]
     assert asked == [("search", 3), ("masks", 3), ("draw", 3), ("retrain", 7), ("evaluate", 4)]

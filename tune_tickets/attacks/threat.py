@@ -9,6 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
+from tune_tickets.config.evaluation import Attack, Evaluation
 from tune_tickets.errors import ConfigError, ResourceError
 from tune_tickets.models.bundled import WEIGHTS_SHA256
 
@@ -204,6 +205,18 @@ def named(name: str, query_budget: int | None = None, **parameters: float | int 
     changes = {key: value for key, value in changes.items() if value != getattr(threat, key)}
     label = ":".join([name, *(f"{key}:{value:g}" for key, value in sorted(changes.items()))])
     return replace(threat, name=label, query_budget=query_budget, **changes)
+
+
+def threats_of(evaluation: Evaluation) -> list[ThreatModel]:
+    """The threat models of an experiment, their resources not looked at."""
+    return [threat_of(attack, evaluation.query_budget) for attack in evaluation.attacks]
+
+
+def threat_of(attack: str | Attack, query_budget: int | None) -> ThreatModel:
+    """The threat model that stands in an experiment by name, or by name and parameters."""
+    if isinstance(attack, str):
+        return named(attack, query_budget)
+    return named(attack.name, query_budget, **attack.parameters())
 
 
 def get_threat(

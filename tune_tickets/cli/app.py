@@ -30,6 +30,9 @@ Output = Annotated[
     typer.Option("--output", "-o", help="Results folder; default results/<name>-<time>"),
 ]
 Offline = Annotated[bool, typer.Option("--offline", help="Never touch the network; say what is missing")]
+Saved = Annotated[
+    str, typer.Argument(metavar="TICKET", help="A ticket file, a results folder, a transformers folder or a hub id")
+]
 
 
 @app.command()
@@ -125,6 +128,68 @@ def fetch(
         show_resources()
     else:
         fetch_verb(names or [], to, offline)
+
+
+@app.command()
+def attack(
+    ticket: Saved,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TASK.KEY=VALUE]...", help="About the data, e.g. task.label=stars task.subset=sst2"),
+    ] = None,
+    threat: Annotated[
+        list[str] | None, typer.Option(help="Threat model by name, e.g. textfooler/minilm; may be repeated")
+    ] = None,
+    against: Annotated[str | None, typer.Option(help="A second model on the same rows: exact paired test")] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            help="A file, 'bundled/imdb', a hub id, or an experiment YAML whose select rows are attacked; default: the "
+            "experiment in the ticket's results folder, else bundled/rotten-tomatoes"
+        ),
+    ] = None,
+    column: Annotated[
+        str | None, typer.Option(help="The text column to attack; of a pair, the other is locked")
+    ] = None,
+    rows: Annotated[
+        int | None, typer.Option(min=1, help="How many rows are attacked; default: as the experiment, else 100")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Seed of the sample and the attacks; default: as the experiment, else 0")
+    ] = None,
+    query_budget: Annotated[int | None, typer.Option(min=1, help="Queries per row before an attack gives up")] = None,
+    show: Annotated[int, typer.Option(min=0, help="How many attacked texts to print per threat model")] = 5,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write all figures to this file")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write every attacked text to this parquet file")] = None,
+    offline: Offline = False,
+) -> None:
+    """Attack a saved ticket or any text classifier of transformers."""
+    if offline:
+        go_offline()
+    from tune_tickets.cli.attack import Request
+    from tune_tickets.cli.attack import attack as attack_verb
+
+    attack_verb(
+        Request(
+            ticket, overrides or [], threat or [], against, data, column, rows, seed, query_budget, show, json_file, out
+        )
+    )
+
+
+@app.command()
+def predict(
+    ticket: Saved,
+    text: Annotated[str, typer.Argument(help="The text, or - for one text per line on stdin")],
+    second: Annotated[str | None, typer.Argument(help="The second text of a pair")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line")] = False,
+    offline: Offline = False,
+) -> None:
+    """Print the label of a text and the probability of every label."""
+    if offline:
+        go_offline()
+    from tune_tickets.cli.predict import predict as predict_verb
+
+    predict_verb(ticket, text, second, as_json)
 
 
 @app.command()

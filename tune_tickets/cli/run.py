@@ -33,6 +33,8 @@ def run(path: Path, overrides: list[str], output: Path | None, resume: bool, sto
     if summary.selected.ticket is not None:
         ticket = str(results.folder / summary.selected.ticket)
         lines.append(f"Best ticket: {ticket}  (tune_tickets.load_ticket turns it back into a model)")
+    if results.substitutions.exists():
+        lines.append(f"What the attacks changed, a sample to judge: {results.substitutions}")
     lines.append(f"Compare the trials: tune-tickets ui {shlex.quote(str(results.folder))}")
     if summary.status == "interrupted":
         words = ["tune-tickets", "run", str(path), *overrides, "--output", str(results.folder), "--resume"]

@@ -62,14 +62,19 @@ def word_embeddings(model: PreTrainedModel) -> nn.Embedding:
     return embeddings
 
 
-def check_max_length(model: PreTrainedModel, max_length: int) -> None:
-    """Refuse texts longer than the model has positions for."""
+def positions(model: PreTrainedModel) -> int:
+    """How many tokens the model can read."""
     try:
-        positions = _base(model).embeddings.position_embeddings
+        embeddings = _base(model).embeddings.position_embeddings
+        # RoBERTa counts positions from padding_idx + 1.
+        return int(embeddings.num_embeddings - (0 if embeddings.padding_idx is None else embeddings.padding_idx + 1))
     except AttributeError:
         raise _unsupported(model) from None
-    # RoBERTa counts positions from padding_idx + 1.
-    room = positions.num_embeddings - (0 if positions.padding_idx is None else positions.padding_idx + 1)
+
+
+def check_max_length(model: PreTrainedModel, max_length: int) -> None:
+    """Refuse texts longer than the model has positions for."""
+    room = positions(model)
     if max_length > room:
         raise ConfigError(
             f"task.max_length is {max_length}, but the model has positions for {room} tokens; "

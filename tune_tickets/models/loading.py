@@ -14,6 +14,7 @@ from transformers import (
 )
 
 from tune_tickets.errors import DataError, StoreError
+from tune_tickets.models.answers import probabilities
 from tune_tickets.models.backbone import quiet_transformers
 from tune_tickets.models.surgery import prune
 from tune_tickets.models.tokenizer import tokenizer_from_files
@@ -44,17 +45,7 @@ class LoadedTicket:
         for index, row in enumerate(rows):
             if len(row) != len(columns):
                 raise DataError(f"text {index} has {len(row)} parts, this ticket reads {len(columns)}: {columns}")
-        batches = [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
-        return [prediction for batch in batches for prediction in self._predict_batch(batch)]
-
-    @torch.inference_mode()
-    def _predict_batch(self, rows: Sequence[tuple[str, ...]]) -> list[tuple[str, float]]:
-        columns = [list(column) for column in zip(*rows, strict=True)]
-        inputs = self.tokenizer(
-            *columns, truncation=True, max_length=self.metadata.max_length, padding=True, return_tensors="pt"
-        ).to(self.model.device)
-        probabilities = self.model(**inputs).logits.float().softmax(dim=-1)
-        best = probabilities.max(dim=-1)
+        best = probabilities(self.model, self.tokenizer, rows, self.metadata.max_length, batch_size).max(dim=-1)
         return [
             (self.labels[index], probability)
             for index, probability in zip(best.indices.tolist(), best.values.tolist(), strict=True)

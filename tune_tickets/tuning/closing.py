@@ -17,7 +17,6 @@ from tune_tickets.records import (
     StageRecord,
     StageUse,
     Summary,
-    ThreatRecord,
     TrialRecord,
 )
 from tune_tickets.report.compare import comparisons
@@ -27,6 +26,7 @@ from tune_tickets.trial.store import Store
 from tune_tickets.tuning.artifacts import TICKET_FILE
 from tune_tickets.tuning.baselines import cost_baselines
 from tune_tickets.tuning.results import Results
+from tune_tickets.tuning.threats import threat_records, write_substitutions
 
 _PACKAGES = (
     "tune_tickets",
@@ -50,10 +50,11 @@ def close_search(
     status: SearchStatus,
     seconds: float,
 ) -> Summary:
-    """Choose, save the best ticket, write `summary.json`."""
+    """Choose, save the best ticket, write `summary.json` and a sample of substitutions."""
     best = ranked(trials)
     if best:
         _save_ticket(experiment, best[0], results)
+    records = threat_records(threats, experiment.settings.seed, best, controls, Store(results.store_url))
     summary = Summary(
         experiment=experiment.settings.name,
         config_digest=experiment.digest,
@@ -63,13 +64,14 @@ def close_search(
         controls=tuple(controls),
         selected=_select(best, trials, controls, results),
         front=tuple(trial.id for trial in front(trials)),
-        threat_models=_threats(threats),
+        threat_models=records,
         cost_baselines=cost_baselines(experiment, trials),
         stages=_stage_use(trials, controls),
         versions=_versions(),
         total_seconds=seconds,
     )
     write_summary(summary, results.folder)
+    write_substitutions(records, results.substitutions)
     return summary
 
 
@@ -113,13 +115,6 @@ def _save_ticket(experiment: Experiment, winner: TrialRecord, results: Results) 
     method = experiment.at(winner.params).method.kind
     story = replace(ticket.metadata, method=method, params=winner.params, metrics=winner.metrics)
     save_ticket(replace(ticket, metadata=story), results.ticket)
-
-
-def _threats(threats: Sequence[ThreatModel]) -> tuple[ThreatRecord, ...]:
-    return tuple(
-        ThreatRecord(name=threat.name, fingerprint=threat.fingerprint, resources=dict(threat.resources))
-        for threat in threats
-    )
 
 
 def _stage_use(trials: list[TrialRecord], controls: list[ControlRecord]) -> dict[str, StageUse]:

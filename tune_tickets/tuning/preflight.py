@@ -2,10 +2,9 @@
 
 from dataclasses import asdict, dataclass
 
-from tune_tickets.attacks.threat import ThreatModel, named, with_resources
+from tune_tickets.attacks.threat import ThreatModel, threat_of, threats_of, with_resources
 from tune_tickets.config import Experiment
 from tune_tickets.config.document import split
-from tune_tickets.config.evaluation import Attack, Evaluation
 from tune_tickets.config.method import EarlyRobust, RandomTicket
 from tune_tickets.data.task import TaskData, load_task
 from tune_tickets.errors import ConfigError, ResourceError, Unreachable
@@ -84,18 +83,6 @@ def world_of(experiment: Experiment, seen: Seen) -> World | None:
         threats=seen.threats,
         tickets={path: mask_key(mask) for path, mask in seen.masks.items()},
     )
-
-
-def threats_of(evaluation: Evaluation) -> list[ThreatModel]:
-    """The threat models of an experiment, before their resources are looked for."""
-    return [threat_of(attack, evaluation.query_budget) for attack in evaluation.attacks]
-
-
-def threat_of(attack: str | Attack, query_budget: int | None) -> ThreatModel:
-    """The threat model that stands in an experiment by name, or by name and parameters."""
-    if isinstance(attack, str):
-        return named(attack, query_budget)
-    return named(attack.name, query_budget, **attack.parameters())
 
 
 def _check_threats(experiment: Experiment) -> None:

@@ -49,6 +49,11 @@ class Results:
         return self.folder / "attacked"
 
     @property
+    def substitutions(self) -> Path:
+        """A sample of what the attacks changed, for a person to judge."""
+        return self.folder / "substitutions.txt"
+
+    @property
     def trials(self) -> Path:
         """Finished trials, one JSON record a line, written as they finish."""
         return self.folder / "trials.jsonl"
@@ -106,6 +111,19 @@ def place_results(experiment: Experiment, output: Path | None) -> Results:
         folder, store = output, output / "store"
     url = experiment.settings.store or str(store.resolve())
     return Results(folder.resolve(), url)
+
+
+def best_ticket(source: str) -> str:
+    """The best ticket of a results folder; any other source as it is."""
+    ticket = Results(Path(source).expanduser(), store_url="").ticket
+    return str(ticket) if ticket.is_file() else source
+
+
+def experiment_beside(ticket: str) -> Path | None:
+    """The configuration of the search that left a ticket, while the ticket lies in its results folder."""
+    path = Path(ticket).expanduser()
+    config = Results(path.parent, store_url="").config
+    return config if path.is_file() and config.is_file() else None
 
 
 def to_yaml(experiment: Experiment) -> str:

@@ -136,7 +136,8 @@ def _close(
     if stopper.reason in (None, INTERRUPTED):
         status = "finished" if stopper.reason is None else "interrupted"
     summary = close_search(context.experiment, context.world.threats, results, trials, controls, status, seconds)
-    tracker.finish(summary, {"summary.json": results.folder / "summary.json"})
+    files = [path for path in (results.folder / "summary.json", results.substitutions) if path.exists()]
+    tracker.finish(summary, {path.name: path for path in files})
     if status == "stopped":
         last = next((trial.error for trial in reversed(trials) if trial.error), "no reason was recorded")
         raise SearchStopped(

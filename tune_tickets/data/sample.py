@@ -1,0 +1,67 @@
+"""The rows that a saved model is attacked on: as a search would take them, and none that it trained on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tune_tickets.config.task import Task
+from tune_tickets.data.example import Example
+from tune_tickets.data.matching import match_labels
+from tune_tickets.data.rows import examples
+from tune_tickets.data.sources import read_held_out, read_source
+from tune_tickets.data.splits import in_order, take, unique
+from tune_tickets.data.table import Table
+from tune_tickets.data.task import attack_sample, load_task
+from tune_tickets.errors import DataError
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Labelled rows with their numbers in the task; `labels` are the data's names in the model's class order."""
+
+    rows: tuple[tuple[int, Example], ...]
+    labels: tuple[str, ...]
+    columns: tuple[str, ...]
+    attacked: str
+    origin: str
+    """Where the rows are from, in words."""
+
+    def relabelled(self, labels: tuple[str, ...]) -> "Sample":
+        """The same rows for a model whose classes are in another order."""
+        rows = tuple((index, Example(row.texts, labels.index(self.labels[row.label]))) for index, row in self.rows)
+        return Sample(rows, labels, self.columns, self.attacked, self.origin)
+
+
+def searched_sample(task: Task, split_seed: int, size: int, seed: int) -> Sample:
+    """Rows a search attacks: drawn from the select rows of its task, so that its figures can be repeated."""
+    data = load_task(task, split_seed)
+    _check_size(size, len(data.select), f"the select rows of {task.source}")
+    rows = attack_sample(data.select, size, seed)
+    return Sample(tuple(rows), data.labels, data.columns, data.attacked, f"select rows of {task.source}")
+
+
+def fresh_sample(task: Task, labels: tuple[str, ...], size: int, seed: int) -> Sample:
+    """Rows of any source, stratified: the first in the seeded order, which a search of that seed holds back."""
+    table = _table(task)
+    found, _ = examples(table, task.model_copy(update={"labels": labels}), labels)
+    rows = in_order(unique(found).rows, seed)
+    _check_size(size, len(rows), f"the rows of {table.name}")
+    chosen = set(take(rows, (size,))[0])
+    numbered = tuple((index, row) for index, row in enumerate(rows) if row in chosen)
+    return Sample(numbered, labels, task.columns, task.attacked or task.columns[0], f"rows of {table.name}")
+
+
+def labels_for(task: Task, classes: Sequence[str], model: str) -> tuple[str, ...]:
+    """The data's label names in the order of a model's classes; `model` names it in errors."""
+    return match_labels(_table(task), task, classes, model)
+
+
+def _table(task: Task) -> Table:
+    return read_held_out(task) or read_source(task)
+
+
+def _check_size(asked: int, present: int, where: str) -> None:
+    if asked > present:
+        raise DataError(
+            f"{asked} rows are to be attacked, but {where} are only {present} without duplicates: ask for {present} or "
+            "fewer, or name other data"
+        )
