@@ -4,6 +4,7 @@ from typing import Any
 
 from pydantic import Field
 
+from tune_tickets.config.masked_lm import MaskedLM
 from tune_tickets.config.section import Ratio, Section
 
 
@@ -50,6 +51,9 @@ class Evaluation(Section):
     )
     batch_size: int = Field(64, ge=1, le=4096, description="Rows per forward pass")
     probe: Probe = Field(default_factory=Probe)
+    masked_lm: MaskedLM = Field(
+        default_factory=MaskedLM, description="How the masked language model of bert-attack/minilm is fitted"
+    )
 
 
 class Controls(Section):

@@ -72,13 +72,12 @@ def positions(model: PreTrainedModel) -> int:
         raise _unsupported(model) from None
 
 
-def check_max_length(model: PreTrainedModel, max_length: int) -> None:
+def check_max_length(model: PreTrainedModel, max_length: int, setting: str = "task.max_length") -> None:
     """Refuse texts longer than the model has positions for."""
     room = positions(model)
     if max_length > room:
         raise ConfigError(
-            f"task.max_length is {max_length}, but the model has positions for {room} tokens; "
-            f"lower task.max_length to {room} or less"
+            f"{setting} is {max_length}, but the model has positions for {room} tokens; lower it to {room} or less"
         )
 
 

@@ -12,8 +12,10 @@ from tune_tickets.config import Settings
 from tune_tickets.config.ablation import Ablation
 from tune_tickets.config.method import Drawing, EarlyRobust, FineTune, Imp, RandomTicket, RobustT
 from tune_tickets.config.retraining import Retraining
+from tune_tickets.errors import ConfigError
 from tune_tickets.records import AttackFigures, CleanFigures, Outcome, Sparsity, StageRecord
 from tune_tickets.trial.attacking import Beaten, ShardedAttack, bounds
+from tune_tickets.trial.corpus import masked_lm_stage
 from tune_tickets.trial.runner import OnRecord, Runner
 from tune_tickets.trial.stage import Stage, StageKey, StageResult
 
@@ -31,6 +33,8 @@ class World:
     threats: tuple[ThreatModel, ...]
     tickets: dict[str, StageKey] = field(default_factory=dict)
     """The masks of the ticket files that the method names, by path."""
+    corpus: StageKey | None = None
+    """The plain texts a masked language model is fitted on, if an attack takes one."""
 
 
 @dataclass
@@ -190,6 +194,12 @@ class Pipeline:
         upstream = {"data": self.world.data, "retrain": trained.key}
         shards = bounds(evaluation.rows, evaluation.shard)
         return tuple(Stage("attack", {**inputs, "shard": list(shard)}, upstream) for shard in shards)
+
+    def _masked_lm(self) -> Stage:
+        """A masked language model on the backbone: the same for every ticket, so that all meet the same attacker."""
+        if self.world.corpus is None:
+            raise ConfigError("none of evaluation.attacks takes a masked language model that is fitted here")
+        return masked_lm_stage(self.settings, self.world.model_fingerprint, self.world.corpus)
 
     def _model_inputs(self) -> dict[str, Any]:
         return {

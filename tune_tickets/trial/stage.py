@@ -5,7 +5,18 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-VERSIONS = {"data": 1, "search": 2, "masks": 2, "imp": 1, "draw": 2, "retrain": 2, "evaluate": 2, "attack": 2}
+VERSIONS = {
+    "data": 1,
+    "corpus": 1,
+    "search": 2,
+    "masks": 2,
+    "imp": 1,
+    "draw": 2,
+    "retrain": 2,
+    "evaluate": 2,
+    "masked_lm": 1,
+    "attack": 2,
+}
 """Raised when the code of a stage changes what it computes, so that old results are not reused."""
 
 

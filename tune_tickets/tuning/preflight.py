@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 
 from tune_tickets.attacks.threat import ThreatModel, threat_of, threats_of, with_resources
-from tune_tickets.config import Experiment
+from tune_tickets.config import Experiment, Settings
 from tune_tickets.config.document import split
 from tune_tickets.config.method import EarlyRobust, RandomTicket
 from tune_tickets.data.task import TaskData, load_task
@@ -15,10 +15,11 @@ from tune_tickets.models.source import backbone_fingerprint
 from tune_tickets.space import warm_starts
 from tune_tickets.tickets.drawing import cut_count
 from tune_tickets.trial.bodies.draw import Mask
+from tune_tickets.trial.corpus import corpus_stage, corpus_texts, keep_corpus, masked_lm_stage
 from tune_tickets.trial.given import keep_mask, mask_key
 from tune_tickets.trial.pipeline import World
 from tune_tickets.trial.rows import keep_rows, rows_stage
-from tune_tickets.trial.stage import StageKey
+from tune_tickets.trial.stage import Stage, StageKey
 from tune_tickets.trial.store import Store
 
 
@@ -31,11 +32,13 @@ class Seen:
     masks: dict[str, Mask]
     """Those of the ticket files that a trial could name, by path."""
     threats: tuple[ThreatModel, ...]
+    texts: tuple[str, ...] | None
+    """Those that a masked language model is fitted on, if an attack takes one."""
     unseen: tuple[str, ...]
 
 
 def preflight(experiment: Experiment, store: Store) -> World:
-    """Check everything, then put into the store what stages will read: the rows, and the masks of tickets named."""
+    """Check everything, then put into the store what stages will read: rows, plain texts, masks of tickets named."""
     seen = look(experiment)
     world = world_of(experiment, seen)
     if world is None or seen.data is None:
@@ -43,6 +46,8 @@ def preflight(experiment: Experiment, store: Store) -> World:
     keep_rows(store, seen.data)
     for mask in seen.masks.values():
         keep_mask(store, mask)
+    if seen.texts is not None:
+        keep_corpus(store, seen.texts)
     return world
 
 
@@ -51,14 +56,9 @@ def look(experiment: Experiment) -> Seen:
     settings = experiment.settings
     warm_starts(experiment)
     _check_threats(experiment)
-    data = anatomy = None
+    data = anatomy = texts = None
     masks: dict[str, Mask] = {}
     threats, unseen = [], []
-    for threat in threats_of(settings.evaluation):
-        try:
-            threats.append(with_resources(threat, None))
-        except ResourceError as error:
-            unseen.append(str(error))
     try:
         anatomy = _check_backbone(experiment)
         masks = {path: given_mask(path, settings.model) for path in _named_tickets(experiment)}
@@ -66,23 +66,45 @@ def look(experiment: Experiment) -> Seen:
         unseen.append(str(error))
     try:
         data = load_task(settings.task, settings.seed)
+        texts = corpus_texts(settings, data.train) if _fits_masked_lm(settings) else None
     except Unreachable as error:
         unseen.append(str(error))
-    return Seen(data, anatomy, masks, tuple(threats), tuple(dict.fromkeys(unseen)))
+    masked_lm = None if anatomy is None or texts is None else _masked_lm(settings, texts)
+    for threat in threats_of(settings.evaluation):
+        if threat.fits_masked_lm and masked_lm is None:
+            continue  # the backbone or the rows are unseen, which is said already
+        try:
+            threats.append(with_resources(threat, masked_lm))
+        except ResourceError as error:
+            unseen.append(str(error))
+    return Seen(data, anatomy, masks, tuple(threats), texts, tuple(dict.fromkeys(unseen)))
 
 
 def world_of(experiment: Experiment, seen: Seen) -> World | None:
     """The identities that enter the digests of stages; None if something could not be seen."""
     if seen.data is None or seen.anatomy is None or seen.unseen:
         return None
-    stage = rows_stage(seen.data)
     return World(
-        data=StageKey(stage.name, stage.digest, content=stage.digest),
+        data=_key(rows_stage(seen.data)),
         model_fingerprint=backbone_fingerprint(experiment.settings.model),
         anatomy=asdict(seen.anatomy),
         threats=seen.threats,
         tickets={path: mask_key(mask) for path, mask in seen.masks.items()},
+        corpus=None if seen.texts is None else _key(corpus_stage(seen.texts)),
     )
+
+
+def _key(stage: Stage) -> StageKey:
+    return StageKey(stage.name, stage.digest, content=stage.digest)
+
+
+def _fits_masked_lm(settings: Settings) -> bool:
+    return any(threat.fits_masked_lm for threat in threats_of(settings.evaluation))
+
+
+def _masked_lm(settings: Settings, texts: tuple[str, ...]) -> str:
+    """Who will propose the words: the identity of the stage that fits the masked language model."""
+    return masked_lm_stage(settings, backbone_fingerprint(settings.model), _key(corpus_stage(texts))).digest
 
 
 def _check_threats(experiment: Experiment) -> None:
@@ -100,6 +122,8 @@ def _check_threats(experiment: Experiment) -> None:
 def _check_backbone(experiment: Experiment) -> Anatomy:
     settings = experiment.settings
     anatomy = inspect_backbone(settings.model, settings.task.max_length)
+    if _fits_masked_lm(settings):
+        inspect_backbone(settings.model, settings.evaluation.masked_lm.max_length, "evaluation.masked_lm.max_length")
     if isinstance(settings.method, EarlyRobust | RandomTicket):
         _check_ratio(experiment, anatomy)
     return anatomy

@@ -1,0 +1,55 @@
+"""Plain texts from bundled reviews and from files, and their seeded sample."""
+
+import gzip
+
+import pytest
+
+from tune_tickets.data.bundled import read_bundled
+from tune_tickets.data.corpus import read_corpus, sample_texts
+from tune_tickets.errors import DataError
+
+
+def test_bundled_reviews_are_both_corpora_without_their_labels():
+    short = [str(text) for text in read_bundled("bundled/rotten-tomatoes").column("text")]
+    assert read_corpus("bundled/rotten-tomatoes") == short
+    both = read_corpus("bundled/reviews")
+    assert both[: len(short)] == short
+    assert len(both) == len(short) + len(read_corpus("bundled/imdb"))
+
+
+def test_files_hold_a_text_per_line_and_a_folder_all_its_files(tmp_path):
+    (tmp_path / "b.txt").write_text("third\n", encoding="utf-8")
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress("first é\nsecond\n".encode()))
+    (tmp_path / "notes.md").write_text("no text of ours")
+    assert read_corpus(str(tmp_path / "a.txt.gz")) == ["first é", "second"]
+    assert read_corpus(str(tmp_path)) == ["first é", "second", "third"]
+
+
+def test_a_sample_has_no_text_twice_and_depends_on_the_seed_not_on_the_order():
+    texts = [f"text {number}" for number in range(50)] * 2 + ["", "  ", " text 0 "]
+    sample = sample_texts(texts, 20, seed=0)
+    assert len(set(sample)) == 20
+    assert sample == sample_texts(reversed(texts), 20, seed=0)
+    assert sample != sample_texts(texts, 20, seed=1)
+    assert sample == sample_texts(texts, 60, seed=0)[:20]
+    assert len(sample_texts(texts, 60, seed=0)) == 50
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [(None, "neither 'task' nor a bundled one nor a file"), (b"\xff\xfe\xff", "not UTF-8"), ("folder", "no .txt")],
+)
+def test_what_cannot_be_read_is_said(tmp_path, content, problem):
+    path = tmp_path / "corpus.txt"
+    if content == "folder":
+        path.mkdir()
+    elif content is not None:
+        path.write_bytes(content)
+    with pytest.raises(DataError, match=problem):
+        read_corpus(str(path))
+
+
+def test_a_file_that_is_no_gzip_is_named(tmp_path):
+    (tmp_path / "c.txt.gz").write_bytes(b"plain")
+    with pytest.raises(DataError, match=r"c\.txt\.gz: cannot be read"):
+        read_corpus(str(tmp_path / "c.txt.gz"))

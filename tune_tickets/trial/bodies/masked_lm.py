@@ -1,0 +1,108 @@
+"""Stage `masked_lm`: a masked language model on the backbone, fitted from plain text unless the checkpoint is one."""
+
+import json
+from dataclasses import asdict
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from tune_tickets.config.adversary import Adversary
+from tune_tickets.config.masked_lm import MaskedLM
+from tune_tickets.config.model import Model
+from tune_tickets.models.masked_lm import load_masked_lm_backbone, masked_lm_files, masked_lm_from_files
+from tune_tickets.training.batches import EncodedRows
+from tune_tickets.training.loop import Recipe, train
+from tune_tickets.training.masked_lm import (
+    MaskedBatches,
+    Masking,
+    build_masked_lm_optimizer,
+    encode_texts,
+    masked_accuracy,
+    masked_cross_entropy,
+    start_from_frequencies,
+)
+from tune_tickets.training.schedule import total_steps
+from tune_tickets.training.state import TrainState
+from tune_tickets.trial.backbone import device_of
+from tune_tickets.trial.corpus import load_corpus
+from tune_tickets.trial.execution import StageContext, StageOutput
+
+_FOLDER = "masked_lm"
+_MEASURED_SHARE = 0.15  # of the held-out tokens, whatever share is masked in fitting
+_REPORTS = 10
+_STATE_FILE = "state.pt"
+_HISTORY_FILE = "history.json"
+
+
+def run(context: StageContext) -> StageOutput:
+    """Fit what has to be fitted, measure, keep the model as a transformers folder."""
+    inputs = context.inputs
+    settings = MaskedLM.model_validate(inputs["masked_lm"])
+    backbone = load_masked_lm_backbone(Model.model_validate(inputs["model"]), inputs["seed"])
+    model, tokenizer = backbone.model, backbone.tokenizer
+    model.to(device_of(context.resources))  # type: ignore[arg-type]
+    texts = load_corpus(context)
+    held_out, training = texts[: settings.held_out], texts[settings.held_out :]
+    rows = encode_texts(tokenizer, training, settings.max_length, settings.blocks)
+    if not backbone.has_head:
+        _fit(context, model, rows, settings, Masking.of(tokenizer, settings.mask_probability))
+    accuracy = masked_accuracy(
+        model,
+        encode_texts(tokenizer, held_out, settings.max_length, blocks=False),
+        Masking.of(tokenizer, _MEASURED_SHARE),
+        settings.batch_size,
+        inputs["seed"],
+    )
+    for name, content in masked_lm_files(model, tokenizer).items():
+        context.attempt.put(f"{_FOLDER}/{name}", content)
+    return StageOutput({"fitted": not backbone.has_head, "texts": len(training), **asdict(accuracy)})
+
+
+def load_masked_lm(context: StageContext, role: str = "masked_lm") -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """The model and tokenizer of an upstream `masked_lm` stage, in eval mode, on the CPU."""
+    result = context.upstream(role)
+    files = {
+        name.removeprefix(f"{_FOLDER}/"): context.store.read(result, name)
+        for name in result.files
+        if name.startswith(f"{_FOLDER}/")
+    }
+    return masked_lm_from_files(files, f"stage masked_lm {result.key.digest[:12]}")
+
+
+def _fit(
+    context: StageContext, model: PreTrainedModel, rows: EncodedRows, settings: MaskedLM, masking: Masking
+) -> None:
+    seed = context.inputs["seed"]
+    start_from_frequencies(model, rows, masking.special_ids)
+    batches = MaskedBatches(rows, settings.batch_size, seed, masking, model.device)
+    state = TrainState(model, build_masked_lm_optimizer(model, settings))
+    recipe = Recipe(
+        batches=batches,
+        loss=masked_cross_entropy,
+        adversary=Adversary(kind="none"),
+        total_steps=total_steps(batches.steps_per_epoch, settings.epochs),
+        warmup=settings.warmup,
+        clip=settings.clip,
+        seed=seed,
+    )
+    _restore(context, state)
+    every = max(1, recipe.total_steps // _REPORTS)
+    losses = torch.zeros((), device=model.device)
+    for step, loss in train(state, recipe):
+        losses = losses + loss
+        context.progress(step, recipe.total_steps)
+        if step % every == 0:
+            context.report({"step": step // every, "loss": float(losses) / every})
+            losses = torch.zeros_like(losses)
+            if step < recipe.total_steps and context.checkpoint_due():
+                history = json.dumps(context.attempt.records).encode()
+                context.save_checkpoint({_STATE_FILE: state.to_bytes(), _HISTORY_FILE: history})
+    context.drop_checkpoint()
+
+
+def _restore(context: StageContext, state: TrainState) -> None:
+    stored = context.store.load_checkpoint(context.stage)
+    if stored is not None:
+        state.restore(stored[_STATE_FILE])
+        for record in json.loads(stored[_HISTORY_FILE]):
+            context.report(record)

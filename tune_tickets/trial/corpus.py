@@ -1,0 +1,58 @@
+"""The plain texts of a masked language model in the store, so that every worker sees the same ones."""
+
+import json
+
+from tune_tickets.config import Settings
+from tune_tickets.data.corpus import read_corpus, sample_texts
+from tune_tickets.data.task import Example
+from tune_tickets.errors import DataError
+from tune_tickets.trial.execution import StageContext
+from tune_tickets.trial.stage import Stage, StageKey, digest_of
+from tune_tickets.trial.store import Store
+
+TASK = "task"
+_FILE = "texts.json"
+
+
+def corpus_texts(settings: Settings, train: tuple[Example, ...]) -> tuple[str, ...]:
+    """The texts that `evaluation.masked_lm` asks for, those held out first."""
+    wanted = settings.evaluation.masked_lm
+    source = (text for row in train for text in row.texts) if wanted.corpus == TASK else read_corpus(wanted.corpus)
+    texts = sample_texts(source, wanted.rows + wanted.held_out, settings.seed)
+    if len(texts) <= wanted.held_out:
+        raise DataError(
+            f"evaluation.masked_lm: the corpus {wanted.corpus!r} has {len(texts)} different texts, and "
+            f"{wanted.held_out} are held out to measure on. Lower evaluation.masked_lm.held_out or bring more texts."
+        )
+    return texts
+
+
+def corpus_stage(texts: tuple[str, ...]) -> Stage:
+    """The texts as a stage: their content is their identity."""
+    return Stage("corpus", {"fingerprint": digest_of(texts)})
+
+
+def keep_corpus(store: Store, texts: tuple[str, ...]) -> None:
+    """Put the texts into the store, unless they are there."""
+    stage = corpus_stage(texts)
+    if store.result(stage) is None:
+        attempt = store.begin(stage)
+        attempt.put(_FILE, json.dumps(texts).encode())
+        attempt.finish({"texts": len(texts)}, seconds=0.0)
+
+
+def load_corpus(context: StageContext) -> list[str]:
+    """The texts a stage works on."""
+    texts: list[str] = json.loads(context.store.read(context.upstream("corpus"), _FILE))
+    return texts
+
+
+def masked_lm_stage(settings: Settings, model_fingerprint: str, corpus: StageKey) -> Stage:
+    """The fitting of a masked language model on the backbone; its digest tells who proposed an attack's words."""
+    inputs = {
+        "seed": settings.seed,
+        "model": settings.model.model_dump(mode="json"),
+        "model_fingerprint": model_fingerprint,
+        "masked_lm": settings.evaluation.masked_lm.fitting_inputs(),
+    }
+    return Stage("masked_lm", inputs, {"corpus": corpus})
