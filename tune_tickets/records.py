@@ -87,6 +87,13 @@ class CleanFigures(Record):
     sample: str = Field("", description="Digest of the rows: texts, labels and order")
 
 
+class MaskedAccuracy(Record):
+    """How well the masked language model of an attack guesses hidden tokens of texts it has not seen."""
+
+    top1: float
+    top10: float
+
+
 class AttackFigures(Record):
     """One threat model against one model, with TextAttack's definitions."""
 
@@ -103,6 +110,9 @@ class AttackFigures(Record):
     skipped: int = Field(description="Rows the model got wrong before any change")
     survived: tuple[bool, ...] = Field(description="Per attacked row: right before and after the attack")
     sample: str = Field("", description="Digest of the attacked rows: texts, labels and order")
+    masked_lm: MaskedAccuracy | None = Field(
+        None, description="Of the masked language model fitted to propose words: % of hidden tokens guessed"
+    )
     candidates: int = Field(0, description="Changed texts proposed, before any constraint; 0 if they were not counted")
     rejected: dict[str, float] = Field(
         default_factory=dict, description="% of the candidates that each constraint rejected, by its name"
@@ -121,6 +131,8 @@ class AttackFigures(Record):
         }
         if self.similarity is not None:
             flat["similarity"] = self.similarity
+        if self.masked_lm is not None:
+            flat |= {"masked_lm_top1": self.masked_lm.top1, "masked_lm_top10": self.masked_lm.top10}
         if self.candidates:
             flat["candidates"] = float(self.candidates)
         named = {f"{name}/{self.threat}": value for name, value in flat.items()}

@@ -10,7 +10,7 @@ from tune_tickets.records import Substitution
 
 
 def record(index, before, after, status="successful", similarity=0.9):
-    return AttackRecord(index, before, after, 1, 1, 0, status, 5, 10.0, similarity)
+    return AttackRecord(index, status, 5, 10.0, similarity, before, after, 1, 1, 0)
 
 
 @pytest.mark.parametrize(

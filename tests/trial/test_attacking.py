@@ -23,7 +23,9 @@ def shard(*statuses, first=0, rejected=0):
 
 def attack(*done, attackable=(True, True, False, True, True, True)):
     stages = tuple(Stage("attack", {"shard": [start, start + 2]}) for start in (0, 2, 4))
-    return ShardedAttack(get_threat("textfooler/minilm"), stages, attackable, "rows", list(done))
+    record = {"attackable": list(attackable), "attacked_sample": "rows"}
+    evaluated = StageResult(StageKey("evaluate", "e", "e"), record, {}, [], 1.0)
+    return ShardedAttack(get_threat("textfooler/minilm"), stages, evaluated, None, list(done))
 
 
 def test_shards_cover_every_row_once_and_do_not_depend_on_who_computes_them():

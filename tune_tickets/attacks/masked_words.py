@@ -3,16 +3,17 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import islice, product
 from typing import Any
 
 import torch
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoModelForMaskedLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from tune_tickets.attacks.batching import Text, Tokens, batches
 from tune_tickets.attacks.lockstep import Channel
 from tune_tickets.attacks.memory import Memory
+from tune_tickets.attacks.resolver import resolve
 from tune_tickets.attacks.resources import cache_folder, import_textattack
 
 import_textattack()
@@ -68,6 +69,15 @@ class MaskedLM:
                 best = torch.topk(logits[row, :length], questions[place][1]).indices
                 found[place] = json.dumps(best.tolist())
         return [found[place] for place in range(len(questions))]
+
+
+@cache
+def resolved_masked_lm(device: torch.device | str) -> MaskedLM:
+    """The masked language model of this machine: TUNE_TICKETS_MASKED_LM, the cache, or the hub if that is allowed."""
+    found = resolve("masked lm")
+    tokenizer = AutoTokenizer.from_pretrained(found.path, local_files_only=True)  # type: ignore[no-untyped-call]
+    model = AutoModelForMaskedLM.from_pretrained(found.path, local_files_only=True, use_safetensors=True)
+    return MaskedLM(model.to(device), tokenizer, found.identity)
 
 
 class MaskedWords(WordSwap):  # type: ignore[misc]

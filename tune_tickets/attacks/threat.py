@@ -232,7 +232,10 @@ def get_threat(
 def with_resources(threat: ThreatModel, masked_lm: str | None) -> ThreatModel:
     """The threat model with what each of its resources is in this process."""
     if threat.fits_masked_lm and masked_lm is None:
-        raise ResourceError(f"attack {threat.name!r} needs a masked language model fitted on the backbone")
+        raise ResourceError(
+            f"attack {threat.name!r} takes a masked language model that a search fits on the backbone; outside of a "
+            "search take 'bert-attack', or set TUNE_TICKETS_MASKED_LM to the folder of one"
+        )
     own = {"toolkit": f"textattack {version('textattack')}", **_packaged(threat)}
     if threat.fits_masked_lm:
         own["masked lm"] = str(masked_lm)

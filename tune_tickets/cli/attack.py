@@ -1,5 +1,6 @@
 """The verb `attack`: threat models against a saved model, with figures, attacked texts and a sample to judge."""
 
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,6 +8,8 @@ from pathlib import Path
 from rich.console import Console
 
 from tune_tickets.attacks.figures import write_groups
+from tune_tickets.attacks.resolver import resolve
+from tune_tickets.attacks.resource_table import RESOURCES
 from tune_tickets.attacks.threat import ThreatModel, threat_of, with_resources
 from tune_tickets.cli.attacked import print_report
 from tune_tickets.cli.ground import Ground, find_ground
@@ -81,7 +84,7 @@ def _prepare(request: Request) -> Duel:
     evaluation = settings.evaluation
     budget = request.query_budget if request.query_budget is not None else evaluation.query_budget
     asked = dict.fromkeys(request.threats or evaluation.attacks)
-    threats = [with_resources(threat_of(attack, budget), None) for attack in asked]
+    threats = [_resolved(threat_of(attack, budget)) for attack in asked]
     seed = settings.seed if request.seed is None else request.seed
     sample = _sample(ground, first, request.rows or evaluation.rows, seed)
     targets = [(first, sample)]
@@ -90,6 +93,12 @@ def _prepare(request: Request) -> Duel:
     for model, _ in targets:
         model.check_texts(len(sample.columns))
     return Duel(targets, threats, seed, evaluation.batch_size)
+
+
+def _resolved(threat: ThreatModel) -> ThreatModel:
+    """With its resources; a masked language model that a search would fit is the one of this machine."""
+    named = os.environ.get(RESOURCES["masked lm"].variable) if threat.fits_masked_lm else None
+    return with_resources(threat, resolve("masked lm").identity if named else None)
 
 
 def _sample(ground: Ground, model: Classifier, size: int, seed: int) -> Sample:

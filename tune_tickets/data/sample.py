@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tune_tickets.config.task import Task
-from tune_tickets.data.example import Example
+from tune_tickets.data.example import Example, rows_digest
 from tune_tickets.data.matching import match_labels
 from tune_tickets.data.rows import examples
 from tune_tickets.data.sources import read_held_out, read_source
@@ -24,6 +24,12 @@ class Sample:
     attacked: str
     origin: str
     """Where the rows are from, in words."""
+
+    @property
+    def digest(self) -> str:
+        """What identifies the rows, whatever order a model has its classes in."""
+        names = sorted(self.labels)
+        return rows_digest((row.texts, names.index(self.labels[row.label])) for _, row in self.rows)
 
     def relabelled(self, labels: tuple[str, ...]) -> "Sample":
         """The same rows for a model whose classes are in another order."""

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from tune_tickets.attacks.changes import sample_substitutions
 from tune_tickets.attacks.figures import figures
@@ -15,6 +16,9 @@ from tune_tickets.data.sample import Sample
 from tune_tickets.evaluation.intervals import wilson
 from tune_tickets.models.classifier import Classifier
 from tune_tickets.records import AttackFigures, Comparison, Record, Substitution
+
+if TYPE_CHECKING:
+    from tune_tickets.attacks.masked_words import MaskedLM
 
 
 class Measurement(Record):
@@ -52,6 +56,14 @@ class Measured:
     sample: Sample
 
 
+def _masked_lm(threat: ThreatModel, classifier: Classifier) -> "MaskedLM | None":
+    if threat.words != "masked-lm":
+        return None
+    from tune_tickets.attacks.masked_words import resolved_masked_lm
+
+    return resolved_masked_lm(classifier.model.device)
+
+
 def measure(
     classifier: Classifier,
     sample: Sample,
@@ -73,10 +85,11 @@ def measure(
         labels=sample.labels,
         seed=seed,
         progress=progress,
+        masked_lm=_masked_lm(threat, classifier),
     )
     seconds = time.monotonic() - started
     records = attacked.records
-    measured = figures(records, threat.name, threat.fingerprint, attacked.rejected, attacked.candidates)
+    measured = figures(records, threat.name, threat.fingerprint, attacked.rejected, attacked.candidates, sample.digest)
     return Measured(
         Measurement(
             model=classifier.name,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from tune_tickets.attacks.figures import figures
 from tune_tickets.attacks.rows import RowResult
 from tune_tickets.attacks.threat import ThreatModel
-from tune_tickets.records import AttackFigures
+from tune_tickets.records import AttackFigures, MaskedAccuracy
 from tune_tickets.trial.stage import Stage, StageResult
 
 
@@ -28,10 +28,9 @@ class ShardedAttack:
 
     threat: ThreatModel
     shards: tuple[Stage, ...]
-    attackable: tuple[bool, ...]
-    """By row of the sample: whether the model gets it right before any change."""
-    sample: str
-    """Digest of the rows."""
+    evaluated: StageResult
+    """Tells which rows of the sample the model gets right before any change."""
+    masked_lm: StageResult | None = None
     done: list[StageResult] = field(default_factory=list)
 
     @property
@@ -43,7 +42,8 @@ class ShardedAttack:
         """Accuracy under attack in % if every row that was not attacked yet withstood."""
         rows = self._rows()
         survived = sum(row.status == "failed" for row in rows)
-        return 100.0 * (survived + sum(self.attackable[len(rows) :])) / len(self.attackable)
+        attackable: list[bool] = self.evaluated.record["attackable"]
+        return 100.0 * (survived + sum(attackable[len(rows) :])) / len(attackable)
 
     def figures(self) -> AttackFigures:
         """The figures of all rows; there are none before the last shard is done."""
@@ -52,7 +52,12 @@ class ShardedAttack:
         for shard in self.done:
             rejected.update(shard.record["rejected"])
         candidates = sum(shard.record["candidates"] for shard in self.done)
-        return figures(self._rows(), self.threat.name, self.threat.fingerprint, rejected, candidates, self.sample)
+        sample = self.evaluated.record["attacked_sample"]
+        whole = figures(self._rows(), self.threat.name, self.threat.fingerprint, rejected, candidates, sample)
+        if self.masked_lm is None or not self.threat.fits_masked_lm:
+            return whole
+        accuracy = MaskedAccuracy(top1=self.masked_lm.record["top1"], top10=self.masked_lm.record["top10"])
+        return whole.model_copy(update={"masked_lm": accuracy})
 
     def rows_done(self) -> int:
         """How many rows were attacked."""

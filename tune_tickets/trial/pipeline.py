@@ -12,7 +12,6 @@ from tune_tickets.config import Settings
 from tune_tickets.config.ablation import Ablation
 from tune_tickets.config.method import Drawing, EarlyRobust, FineTune, Imp, RandomTicket, RobustT
 from tune_tickets.config.retraining import Retraining
-from tune_tickets.errors import ConfigError
 from tune_tickets.records import AttackFigures, CleanFigures, Outcome, Sparsity, StageRecord
 from tune_tickets.trial.attacking import Beaten, ShardedAttack, bounds
 from tune_tickets.trial.corpus import masked_lm_stage
@@ -141,8 +140,11 @@ class Pipeline:
         self, trained: StageResult, evaluated: StageResult, clean: CleanFigures, rival: Rival | None
     ) -> tuple[AttackFigures, ...]:
         """Every threat model: all shards at once, or one by one while the ticket can still beat its rival."""
-        attackable, sample = tuple(evaluated.record["attackable"]), evaluated.record["attacked_sample"]
-        attacks = [ShardedAttack(each, self._shards(trained, each), attackable, sample) for each in self.world.threats]
+        masked_lm = self._run(self._masked_lm(), _unheard) if self.world.corpus is not None else None
+        attacks = [
+            ShardedAttack(each, self._shards(trained, each, masked_lm), evaluated, masked_lm)
+            for each in self.world.threats
+        ]
         if rival is None:
             results = iter(self._run_all([shard for attack in attacks for shard in attack.shards]))
             for attack in attacks:
@@ -182,7 +184,7 @@ class Pipeline:
         inputs = {"eval_batch_size": evaluation.batch_size, "rows": evaluation.rows, "seed": self.settings.seed}
         return Stage("evaluate", inputs, {"data": self.world.data, "retrain": trained.key})
 
-    def _shards(self, trained: StageResult, threat: ThreatModel) -> tuple[Stage, ...]:
+    def _shards(self, trained: StageResult, threat: ThreatModel, masked_lm: StageResult | None) -> tuple[Stage, ...]:
         evaluation = self.settings.evaluation
         inputs = {
             "seed": self.settings.seed,
@@ -192,13 +194,14 @@ class Pipeline:
             "eval_batch_size": evaluation.batch_size,
         }
         upstream = {"data": self.world.data, "retrain": trained.key}
+        if masked_lm is not None and threat.fits_masked_lm:
+            upstream["masked_lm"] = masked_lm.key
         shards = bounds(evaluation.rows, evaluation.shard)
         return tuple(Stage("attack", {**inputs, "shard": list(shard)}, upstream) for shard in shards)
 
     def _masked_lm(self) -> Stage:
         """A masked language model on the backbone: the same for every ticket, so that all meet the same attacker."""
-        if self.world.corpus is None:
-            raise ConfigError("none of evaluation.attacks takes a masked language model that is fitted here")
+        assert self.world.corpus is not None
         return masked_lm_stage(self.settings, self.world.model_fingerprint, self.world.corpus)
 
     def _model_inputs(self) -> dict[str, Any]:
