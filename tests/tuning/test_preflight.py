@@ -29,7 +29,7 @@ def test_a_run_needs_to_see_everything_and_stores_nothing_before(tiny_yaml, tmp_
 def test_an_attack_whose_resources_are_not_here_is_one_thing_not_seen(tiny_yaml, tmp_path):
     experiment = load_experiment(tiny_yaml, ["evaluation.attacks=[textbugger/minilm, textfooler, textbugger]"])
     seen = look(experiment)
-    assert list(seen.threats) == ["textbugger/minilm"]
+    assert [threat.name for threat in seen.threats] == ["textbugger/minilm"]
     assert len(seen.unseen) == 1, "the same vectors are missing for both"
     assert "counter-fitted vectors" in seen.unseen[0]
     assert world_of(experiment, seen) is None
