@@ -71,10 +71,9 @@ def test_every_shipped_yaml_is_valid_planned_and_opens_with_its_command(path, tm
 def test_every_command_in_the_header_of_a_shipped_yaml_fits_it(path):
     header = path.read_text(encoding="utf-8").split("\nname:")[0].replace("\\\n#", "")
     commands = re.findall(r"python scripts/tune\.py (\S+)([^;#\n]*)", header)
-    assert len(commands) >= 3, "laptop, one GPU, cluster"
+    assert [name for name, _ in commands].count(str(path.relative_to(ROOT))) >= 3, "laptop, one GPU, cluster"
     for name, overrides in commands:
-        assert name == str(path.relative_to(ROOT))
-        warm_starts(load_experiment(path, shlex.split(overrides.replace("$seed", "1"))))
+        warm_starts(load_experiment(ROOT / name, shlex.split(overrides.replace("$seed", "1"))))
 
 
 def test_the_schema_file_for_editors_is_up_to_date():
