@@ -192,7 +192,7 @@ class TrialRecord(Record):
     number: int
     status: TrialStatus
     method: str = Field("", description="`method.kind` of the trial")
-    retraining: str = Field("", description="`retraining.adversary.kind` of the trial")
+    title: str = Field("", description="What tables call it: 'earlyrobust', 'PGD', 'robustt, shuffled + FreeLB'")
     params: dict[str, Any]
     metrics: dict[str, float] = Field(default_factory=dict)
     values: tuple[float, ...] | None = Field(None, description="What Optuna was told; one value, or the vector")
@@ -212,7 +212,7 @@ class ControlRecord(Record):
 
     kind: Literal["dense", "random"]
     seed: int
-    retraining: str = Field("", description="`retraining.adversary.kind` it was trained with")
+    title: str = Field("", description="What tables call it: 'finetune', 'FreeLB', 'random'")
     outcome: Outcome
     stages: tuple[StageRecord, ...]
     cost: Cost | None = None

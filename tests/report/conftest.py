@@ -74,7 +74,7 @@ def make_trial(number=0, **changes):
         "number": number,
         "status": "complete",
         "method": "earlyrobust",
-        "retraining": "none",
+        "title": "earlyrobust",
         "params": {"method.gamma": 0.1},
         "values": (0.5 + number / 100,),
         "feasible": True,

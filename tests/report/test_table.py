@@ -5,7 +5,6 @@ from rich.console import Console
 
 from tests.report.conftest import BASELINES, BOTH, make_attack, make_cost, make_outcome, make_summary, make_trial
 from tune_tickets.records import ControlRecord, Selection
-from tune_tickets.report.rows import method_name
 from tune_tickets.report.table import print_table
 
 NUMBERS = ("84.4 ±4.5", "23.0 [15.8-32.2]", "74.5", "1023.4", "16.7", "30.0", "12.5", "21.35", "33.00", "0.500")
@@ -62,7 +61,7 @@ def test_the_columns_are_those_of_the_papers_main_tables():
 def test_training_cost_is_relative_to_pgd_and_freelb_with_and_without_the_search():
     # Of PGD: 3 / 12 and (3 + 1.5) / 12 passes, 20 / 80 and (20 + 12) / 80 seconds; of FreeLB: 3 / 9 and 4.5 / 9 passes.
     ticket = make_trial(0, cost=make_cost((3.0, 20.0), search=(1.5, 12.0)))
-    pgd = make_trial(3, method="finetune", retraining="pgd", cost=make_cost((12.0, 80.0)))
+    pgd = make_trial(3, title="PGD", cost=make_cost((12.0, 80.0)))
     text = drawn(make_summary([ticket, pgd], cost_baselines=BASELINES), 100)
     header = next(line for line in text.splitlines() if "passes/PGD" in line)
     assert header.split() == ["passes/PGD", "passes/FreeLB", "seconds/PGD"]
@@ -77,24 +76,9 @@ def test_a_search_of_an_older_release_has_no_columns_of_cost():
     assert "passes" not in drawn(make_summary([make_trial(0)]), 100)
 
 
-@pytest.mark.parametrize(
-    ("method", "retraining", "name"),
-    [
-        ("finetune", "none", "finetune"),
-        ("finetune", "pgd", "PGD"),
-        ("finetune", "freelb", "FreeLB"),
-        ("robustt", "none", "robustt"),
-        ("robustt", "freelb", "robustt + FreeLB"),
-        ("", "", "-"),
-    ],
-)
-def test_methods_are_called_as_in_the_papers(method, retraining, name):
-    assert method_name(method, retraining) == name
-
-
 def test_the_best_of_every_method_is_shown_however_many_trials_are_better():
     trials = [make_trial(number) for number in range(5, 12)]
-    trials += [make_trial(number, method="robustt") for number in (1, 2)]
+    trials += [make_trial(number, title="robustt") for number in (1, 2)]
     text = drawn(make_summary(trials, selected="t11"), 100, top=3)
     shown = {line.lstrip("* ").split("  ")[0] for line in text.splitlines() if "84.4 ±4.5" in line}
     assert shown == {"trial 11", "trial 10", "trial 9", "trial 2"}

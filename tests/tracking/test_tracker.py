@@ -49,6 +49,14 @@ def test_a_finished_trial_shows_its_figures_under_the_names_of_the_records(open_
     assert run.data.params == {"method.gamma": "0.1"}
 
 
+def test_runs_carry_the_title_that_tables_use(open_again, runs):
+    tracker = open_again()
+    tracker.finish_trial(make_trial(0, title="robustt, shuffled + FreeLB"), {})
+    tracker.log_control(make_control().model_copy(update={"title": "finetune"}), {})
+    assert runs()["trial 0"].data.tags["title"] == "robustt, shuffled + FreeLB"
+    assert runs()["dense"].data.tags["title"] == "finetune"
+
+
 def test_tags_name_method_model_task_threat_and_versions(open_again, runs):
     play(open_again())
     tags = runs()["trial 0"].data.tags

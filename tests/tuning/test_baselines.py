@@ -22,15 +22,14 @@ def experiment(tmp_path):
     return load_experiment(tmp_path / "x.yaml")
 
 
-def trial(number, method, retraining, value, passes, epochs=3, status="complete"):
+def trial(number, title, value, passes, epochs=3, status="complete"):
     nothing = Training(passes=0.0, seconds=0.0)
     return TrialRecord(
         id=f"t{number}",
         number=number,
         status=status,
-        method=method,
-        retraining=retraining,
-        params={"method.kind": method, "retraining.adversary.kind": retraining, "retraining.epochs": epochs},
+        title=title,
+        params={"method.kind": "finetune", "retraining.adversary.kind": title.lower(), "retraining.epochs": epochs},
         values=None if value is None else (value,),
         cost=Cost(retraining=Training(passes=passes, seconds=10 * passes), search=nothing),
     )
@@ -38,11 +37,11 @@ def trial(number, method, retraining, value, passes, epochs=3, status="complete"
 
 def test_the_best_trial_that_trained_the_whole_model_so_is_the_baseline(experiment):
     trials = [
-        trial(0, "earlyrobust", "pgd", 0.9, 9.0),  # a ticket, not the whole model
-        trial(1, "finetune", "none", 0.8, 3.0),
-        trial(2, "finetune", "pgd", -0.02, 9.0),
-        trial(3, "finetune", "pgd", 0.5, 12.0, epochs=4),
-        trial(4, "finetune", "freelb", None, 2.0, status="pruned"),  # not trained to its end
+        trial(0, "earlyrobust + PGD", 0.9, 9.0),  # a ticket, not the whole model
+        trial(1, "InfoBERT + PGD", 0.8, 3.0),  # not PGD alone
+        trial(2, "PGD", -0.02, 9.0),
+        trial(3, "PGD", 0.5, 12.0, epochs=4),
+        trial(4, "FreeLB", None, 2.0, status="pruned"),  # not trained to its end
     ]
     pgd, freelb = cost_baselines(experiment, trials)
     assert (pgd.adversary, pgd.trial, pgd.steps, pgd.epochs) == ("pgd", "t3", 2, 4)

@@ -59,3 +59,14 @@ def test_a_search_over_methods_is_bounded_by_the_dearest_of_them(tiny_backbone, 
     assert asked == [("search", 3), ("masks", 3), ("draw", 3), ("retrain", 7), ("evaluate", 4)]
     # Two epochs of 8 steps with PGD-3's four passes.
     assert planned["retrain"].work == "64 passes of 16 rows"
+
+
+def test_warm_starts_that_name_their_method_are_counted_as_they_are(tiny_backbone, tiny_data, tmp_path):
+    starts = "[{method.kind: finetune}, {method.kind: robustt}, {retraining.adversary.kind: pgd}]"
+    text = YAML.format(model=tiny_backbone, data=tiny_data).replace("trials: 3", f"trials: 3, warm_starts: {starts}")
+    (tmp_path / "x.yaml").write_text(text, encoding="utf-8")
+    experiment = load_experiment(tmp_path / "x.yaml")
+    stages = plan(experiment, None, Store(str(tmp_path / "store")), 128)
+    # The third may become any: a search or a ticket by masks. Models: three and the dense control.
+    asked = {stage.name: stage.asked for stage in stages if stage.name != "attack"}
+    assert asked == {"search": 1, "masks": 2, "draw": 2, "retrain": 4 + 2, "evaluate": 4}

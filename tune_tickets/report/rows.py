@@ -3,12 +3,11 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from tune_tickets.config.title import ADVERSARIES
 from tune_tickets.records import AttackFigures, ControlRecord, Cost, CostBaseline, Outcome, Summary, TrialRecord
 
 SELECTED, FRONT, BARRED = "*", "+", "x"
 ABSENT = "-"
-ADVERSARIES = {"pgd": "PGD", "freelb": "FreeLB"}
-"""As the papers write them."""
 
 
 @dataclass(frozen=True)
@@ -53,14 +52,6 @@ def winner_and_controls(summary: Summary) -> list[Row]:
     found = [trial for trial in summary.trials if trial.id == summary.selected.trial]
     winner = [_trial_row(trial, trial.outcome, summary) for trial in found if trial.outcome is not None]
     return winner + [_control_row(control, summary) for control in summary.controls]
-
-
-def method_name(method: str, retraining: str) -> str:
-    """How the papers call it: adversarial training of the whole model by its adversary, tickets by their method."""
-    adversary = ADVERSARIES.get(retraining, "")
-    if method == "finetune" and adversary:
-        return adversary
-    return f"{method} + {adversary}" if adversary else method or ABSENT
 
 
 def groups(shown: Iterable[Row], plus_minus: str) -> list[Group]:
@@ -132,14 +123,13 @@ def _trial_row(trial: TrialRecord, outcome: Outcome, summary: Summary) -> Row:
         mark, objections = BARRED, outcome.flags or ("it does not meet the objective's conditions",)
     elif trial.id == summary.selected.trial:
         mark = SELECTED
-    method = method_name(trial.method, trial.retraining)
+    method = trial.title or ABSENT
     baselines = summary.cost_baselines
     return Row(f"trial {trial.number}", method, outcome, trial.cost, baselines, trial.values or (), mark, objections)
 
 
 def _control_row(control: ControlRecord, summary: Summary) -> Row:
-    method = method_name("finetune" if control.kind == "dense" else control.kind, control.retraining)
-    flags = control.outcome.flags
+    method, flags = control.title or ABSENT, control.outcome.flags
     return Row(control.name, method, control.outcome, control.cost, summary.cost_baselines, objections=flags)
 
 

@@ -5,10 +5,11 @@ from collections.abc import Mapping
 
 from rich.console import Console
 
+from tune_tickets.config.title import ADVERSARIES
 from tune_tickets.records import CostBaseline, Summary
 from tune_tickets.report.compare import verdict
 from tune_tickets.report.layout import print_rows, say
-from tune_tickets.report.rows import ADVERSARIES, rows
+from tune_tickets.report.rows import rows
 
 TOP = 10
 COST_LEGEND = (

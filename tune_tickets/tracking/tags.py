@@ -34,7 +34,7 @@ def outcome_tags(outcome: Outcome | None) -> dict[str, str]:
 
 def trial_tags(trial: TrialRecord) -> dict[str, str]:
     """How a trial ended."""
-    tags = {"status": trial.status, "trial": str(trial.number)}
+    tags = {"status": trial.status, "trial": str(trial.number), "title": trial.title}
     if trial.feasible is not None:
         tags["feasible"] = str(trial.feasible).lower()
     # The last lines of a traceback say what happened, so those are kept. An empty tag clears an earlier attempt's.

@@ -128,7 +128,8 @@ class Tracker:
     def _settle_control(self, control: ControlRecord) -> KnownRun:
         run = self._child("control", f"control/{control.name}", control.name, {})
         self._book.write_finals(run, control.outcome.metrics() | _cost(control))
-        self._book.write_tags(run, {"control": control.kind, **tagging.outcome_tags(control.outcome)})
+        named = {"control": control.kind, "title": control.title}
+        self._book.write_tags(run, named | tagging.outcome_tags(control.outcome))
         self._book.set_status(run, "FINISHED")
         return run
 

@@ -11,7 +11,7 @@ VIEW_TAG = f"mlflow.sharedViewState.{VIEW_KEY}"
 KIND_TAG = "mlflow.experimentKind"
 KIND = "custom_model_development"  # not the page for chat traces
 METRICS = ("clean", "aua")
-TAGS = ("status", "feasible", "selected", "pareto")
+TAGS = ("title", "status", "feasible", "selected", "pareto")
 
 
 def view_state(objectives: Sequence[str], params: Iterable[str]) -> str:

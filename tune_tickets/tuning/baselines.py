@@ -4,6 +4,7 @@ from typing import Literal, get_args
 
 from tune_tickets.config import Experiment, Settings
 from tune_tickets.config.adversary import Adversary
+from tune_tickets.config.title import ADVERSARIES
 from tune_tickets.records import CostBaseline, TrialRecord
 from tune_tickets.space import reference
 
@@ -18,8 +19,8 @@ def cost_baselines(experiment: Experiment, trials: list[TrialRecord]) -> tuple[C
 
 
 def _measured(kind: Kind, experiment: Experiment, trials: list[TrialRecord]) -> CostBaseline | None:
-    """The best of the fine-tunings with this adversary, whether or not it may win: the earlier of equals."""
-    found = [trial for trial in trials if (trial.method, trial.retraining) == ("finetune", kind) and trial.values]
+    """The best of the fine-tunings with this adversary and nothing else, able to win or not; the earlier of equals."""
+    found = [trial for trial in trials if trial.title == ADVERSARIES[kind] and trial.values]
     if not found:
         return None
     best = max(found, key=lambda trial: (sum(trial.values or ()), -trial.number))

@@ -4,6 +4,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, Literal
 
+from tune_tickets.config.method import FineTune, RandomTicket
+from tune_tickets.config.title import title
 from tune_tickets.records import ControlRecord, Outcome, TrialRecord, cost_of, headline
 from tune_tickets.report.progress import Event, TrialFinished, TrialStarted
 from tune_tickets.space import reference
@@ -83,7 +85,7 @@ def _record(kind: Literal["dense", "random"], seed: int, outcome: Outcome, pipel
     return ControlRecord(
         kind=kind,
         seed=seed,
-        retraining=pipeline.settings.retraining.adversary.kind,
+        title=title(pipeline.settings.model_copy(update={"method": FineTune() if kind == "dense" else RandomTicket()})),
         outcome=outcome,
         stages=tuple(pipeline.stages),
         cost=cost_of(pipeline.stages, outcome.retrain_digest),

@@ -11,6 +11,7 @@ from ray import tune
 from ray.tune.experiment import Trial
 
 from tune_tickets.config import Experiment, Settings
+from tune_tickets.config.title import title
 from tune_tickets.objective import names
 from tune_tickets.records import Outcome, StageRecord, TrialRecord, TrialStatus, cost_of, headline
 from tune_tickets.report.progress import EpochReport, Event, TrialFinished, TrialStarted
@@ -151,7 +152,7 @@ class Observer(Unpickled, tune.Callback):
             number=number,
             status=status,
             method=settings.method.kind,
-            retraining=settings.retraining.adversary.kind,
+            title=title(settings),
             params=dict(trial.config),
             metrics=outcome.metrics() if outcome else {},
             values=values,

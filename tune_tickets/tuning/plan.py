@@ -4,18 +4,18 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 from statistics import mean
 
 from tune_tickets.config import Experiment, Settings
 from tune_tickets.config.adversary import Adversary
-from tune_tickets.config.method import EarlyRobust, FineTune, Imp, RobustT
+from tune_tickets.config.method import EarlyRobust, Imp, RobustT
 from tune_tickets.config.searchable import fill
 from tune_tickets.space import reference, warm_starts
 from tune_tickets.trial.pipeline import Pipeline, World
 from tune_tickets.trial.runner import OnRecord
 from tune_tickets.trial.stage import VERSIONS, Stage, StageResult
 from tune_tickets.trial.store import Store
+from tune_tickets.tuning.stage_counts import stages_asked, trial_options
 
 
 @dataclass(frozen=True)
@@ -71,11 +71,9 @@ def plan(experiment: Experiment, world: World | None, store: Store, train_rows: 
     Without the world nothing can be found in the store; without the number of rows work is counted in epochs.
     """
     cached = None if world is None else _cached(experiment, world, store)
-    options = _options(experiment)
+    options = trial_options(experiment)
     work = {name: text for option in options for name, text in _work(option, train_rows).items()}
-    asked: Counter[str] = Counter()
-    for option in options:
-        asked |= Counter(_asked(option, _rounds(experiment, option)))
+    asked = stages_asked(experiment, options)
     return [
         PlannedStage(
             name,
@@ -113,45 +111,6 @@ def _walk(pipeline: Pipeline, dense: bool) -> None:
         return
 
 
-def _options(experiment: Experiment) -> list[Settings]:
-    """The settings once per method and retraining adversary, where these are searched; the dearest training last."""
-    searched: list[str] = [name for name in ("method.kind", "retraining.adversary.kind") if name in experiment.domains]
-    values = product(*(experiment.domains[name].corners() for name in searched))
-    points = [dict(zip(searched, found, strict=True)) for found in values]
-    options = [experiment.at(fill(experiment.document, experiment.domains, point)) for point in points]
-    return sorted(options, key=lambda option: option.retraining.adversary.passes)
-
-
-def _rounds(experiment: Experiment, option: Settings) -> int:
-    """The rounds of IMP that the sparsest trial asks for; 0 for other methods."""
-    method, domain = option.method, experiment.domains.get("method.sparsity")
-    if not isinstance(method, Imp):
-        return 0
-    sparsities = [method.sparsity] if domain is None else domain.corners()
-    return max(len(method.model_copy(update={"sparsity": sparsity}).schedule()) for sparsity in sparsities)
-
-
-def _asked(settings: Settings, rounds: int) -> dict[str, int]:
-    trials, evaluation = settings.search.trials, settings.evaluation
-    controls = int(settings.controls.dense)
-    randoms = settings.controls.random_seeds if settings.controls.random else 0
-    models = trials + controls + randoms
-    searched = trials if isinstance(settings.method, EarlyRobust) else 0
-    masked = trials if isinstance(settings.method, RobustT) else 0
-    draws = max(1, rounds) + int(settings.ablation.mask == "shuffled")
-    drawn = 0 if isinstance(settings.method, FineTune) else trials * draws
-    counts = {
-        "search": searched,
-        "masks": masked,
-        "imp": trials * rounds,
-        "draw": drawn + randoms,
-        "retrain": models + masked,
-        "evaluate": models,
-        "attack": models * len(evaluation.attacks) * math.ceil(evaluation.rows / evaluation.shard),
-    }
-    return {name: count for name, count in counts.items() if count}
-
-
 def _work(settings: Settings, train_rows: int | None) -> dict[str, str]:
     retraining = settings.retraining
     work = {
@@ -171,13 +130,9 @@ def _work(settings: Settings, train_rows: int | None) -> dict[str, str]:
 
 def _training(epochs: float, batch_size: int, adversary: Adversary, train_rows: int | None) -> str:
     if train_rows is None:
-        return f"{epochs * _passes(adversary):g} passes over all training rows"
+        return f"{epochs * adversary.passes:g} passes over all training rows"
     steps = math.ceil(epochs * math.ceil(train_rows / batch_size))
-    return f"{steps * _passes(adversary)} passes of {batch_size} rows"
-
-
-def _passes(adversary: Adversary) -> int:
-    return adversary.passes
+    return f"{steps * adversary.passes} passes of {batch_size} rows"
 
 
 def _mean_seconds(store: Store, name: str) -> float | None:

@@ -1,0 +1,62 @@
+"""What tables call the model of a trial: the papers' name of it, what was taken from it, what was added to it."""
+
+from collections.abc import Iterator
+
+from tune_tickets.config.adversary import Adversary
+from tune_tickets.config.experiment import Settings
+from tune_tickets.config.method import EarlyRobust, FineTune, Imp, Method, RobustT
+
+ADVERSARIES = {"pgd": "PGD", "freelb": "FreeLB"}
+"""As the papers write them."""
+RANDOM = "reinitialised"
+
+
+def title(settings: Settings) -> str:
+    """Such as 'finetune', 'PGD', 'earlyrobust', 'EarlyBERT + FreeLB' or 'robustt, no adversary, shuffled'."""
+    added, ablated = list(_added(settings)), list(_ablated(settings))
+    if isinstance(settings.method, FineTune):  # the whole model has neither a mask nor a structure to lose
+        return ", ".join([" + ".join(added) or settings.method.kind, *(part for part in ablated if part == RANDOM)])
+    ticket = ", ".join([_name(settings.method), *_changed(settings.method), *ablated])
+    return " + ".join([ticket, *added])
+
+
+def _added(settings: Settings) -> Iterator[str]:
+    """What the retraining adds to fine-tuning."""
+    retraining = settings.retraining
+    if retraining.regulariser.kind == "infobert":
+        yield "InfoBERT"
+    if retraining.adversary.kind != "none":
+        yield ADVERSARIES[retraining.adversary.kind]
+
+
+def _name(method: Method) -> str:
+    """EarlyRobust without an adversary is EarlyBERT."""
+    return "EarlyBERT" if isinstance(method, EarlyRobust) and _plain(method.adversary) else method.kind
+
+
+def _changed(method: Method) -> Iterator[str]:
+    """In what a method's search differs from the paper's."""
+    if isinstance(method, RobustT) and method.scores == "magnitude":
+        yield "magnitude"
+    elif isinstance(method, RobustT):
+        yield from ["no adversary"] * _plain(method.adversary) + ["no penalty"] * (method.penalty == 0)
+    if isinstance(method, RobustT) and method.grouping == "structured":
+        yield "structured"
+    if isinstance(method, EarlyRobust) and method.penalty_heads == method.penalty_neurons == 0:
+        yield "no penalty"
+    if isinstance(method, Imp) and not _plain(method.adversary):
+        yield f"{ADVERSARIES[method.adversary.kind]} rounds"
+
+
+def _ablated(settings: Settings) -> Iterator[str]:
+    ablation = settings.ablation
+    if ablation.mask == "shuffled":
+        yield "shuffled"
+    if ablation.weights == "reinitialised":
+        yield RANDOM
+    if ablation.structure == "discarded":
+        yield "no structure"
+
+
+def _plain(adversary: Adversary) -> bool:
+    return adversary.kind == "none"
