@@ -10,7 +10,18 @@ from tune_tickets.records import Substitution
 
 
 def record(index, before, after, status="successful", similarity=0.9):
-    return AttackRecord(index, before, after, 1, 1, 0, status, 5, 10.0, similarity)
+    return AttackRecord(
+        index=index,
+        texts=before,
+        perturbed_texts=after,
+        label=1,
+        prediction=1,
+        perturbed_prediction=0,
+        status=status,
+        queries=5,
+        words_changed=10.0,
+        similarity=similarity,
+    )
 
 
 @pytest.mark.parametrize(

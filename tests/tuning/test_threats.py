@@ -1,14 +1,11 @@
 """What a search shows of its attacks: substitutions of the winner, taken from the stage store."""
 
-from types import SimpleNamespace
-
 import pytest
 
 from tests.report.conftest import make_outcome, make_trial
 from tune_tickets.attacks.figures import write_parquet
 from tune_tickets.attacks.rows import AttackRecord
 from tune_tickets.attacks.threat import get_threat
-from tune_tickets.config.experiment import Settings
 from tune_tickets.records import ControlRecord, StageRecord
 from tune_tickets.trial.stage import Stage
 from tune_tickets.trial.store import Store
@@ -29,22 +26,34 @@ def attacked(store, tmp_path):
     def keep(threat: str, new: str) -> StageRecord:
         stage = Stage("attack", {"threat": threat, "new": new})
         before, after = ("a film \x1b[31mof note",), (f"a {new} \x1b[31mof note",)
-        write_parquet([AttackRecord(4, before, after, 1, 1, 0, "successful", 9, 25.0, 0.9)], tmp_path / "a.parquet")
+        record = AttackRecord(
+            index=4,
+            texts=before,
+            perturbed_texts=after,
+            label=1,
+            prediction=1,
+            perturbed_prediction=0,
+            status="successful",
+            queries=9,
+            words_changed=25.0,
+            similarity=0.9,
+        )
+        write_parquet([record], tmp_path / "a.parquet")
         attempt = store.begin(stage)
         attempt.put("attacked.parquet", (tmp_path / "a.parquet").read_bytes())
-        attempt.finish({"figures": {"threat": threat, "fingerprint": get_threat(threat).fingerprint}}, seconds=1.0)
+        attempt.finish({"threat": threat}, seconds=1.0)
         return StageRecord(name="attack", digest=stage.digest, cached=False, seconds=1.0)
 
     return keep
 
 
-EXPERIMENT = SimpleNamespace(settings=Settings())
+THREATS = (get_threat(FOOLER), get_threat(BUGGER))
 
 
 def test_the_winner_is_shown_before_the_controls(store, attacked, tmp_path):
     winner = make_trial(3, stages=(attacked(FOOLER, "movie"), attacked(BUGGER, "fi lm")))
     dense = ControlRecord(kind="dense", seed=0, outcome=make_outcome(), stages=(attacked(FOOLER, "picture"),))
-    fooler, bugger = threat_records(EXPERIMENT, [winner], [dense], store)
+    fooler, bugger = threat_records(THREATS, 0, [winner], [dense], store)
     assert (fooler.name, fooler.substitutions_of) == (FOOLER, "t3")
     assert [(one.old, one.new) for one in fooler.substitutions] == [("film", "movie")]
     assert [(one.old, one.new) for one in bugger.substitutions] == [("film", "fi lm")]
@@ -59,18 +68,18 @@ def test_the_winner_is_shown_before_the_controls(store, attacked, tmp_path):
 
 def test_without_a_winner_the_dense_control_is_shown(store, attacked):
     dense = ControlRecord(kind="dense", seed=0, outcome=make_outcome(), stages=(attacked(FOOLER, "picture"),))
-    fooler, bugger = threat_records(EXPERIMENT, [], [dense], store)
+    fooler, bugger = threat_records(THREATS, 0, [], [dense], store)
     assert fooler.substitutions_of == "dense"
     assert fooler.substitutions[0].new == "picture"
     assert (bugger.substitutions_of, bugger.substitutions) == (None, ())
 
 
 def test_nothing_attacked_and_damaged_files_leave_no_page_and_no_error(store, attacked, tmp_path):
-    assert all(threat.substitutions_of is None for threat in threat_records(EXPERIMENT, [], [], store))
+    assert all(threat.substitutions_of is None for threat in threat_records(THREATS, 0, [], [], store))
     winner = make_trial(0, stages=(attacked(FOOLER, "movie"),))
     for blob in (tmp_path / "store").rglob("attacked.parquet"):
         blob.write_bytes(b"damaged")
-    threats = threat_records(EXPERIMENT, [winner], [], store)
+    threats = threat_records(THREATS, 0, [winner], [], store)
     assert all(threat.substitutions == () for threat in threats)
     write_substitutions(threats, tmp_path / "substitutions.txt")
     assert not (tmp_path / "substitutions.txt").exists()

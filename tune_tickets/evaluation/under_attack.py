@@ -22,6 +22,7 @@ class Measurement(Record):
 
     model: str
     figures: AttackFigures
+    resources: dict[str, str]
     clean_interval: tuple[float, float]
     seconds: float
     queries_per_second: float
@@ -76,11 +77,12 @@ def measure(
     )
     seconds = time.monotonic() - started
     records = attacked.records
-    measured = figures(records, threat.name, threat.fingerprint, attacked.rejected, attacked.candidates)
+    measured = figures(records, threat.name, threat.fingerprint, attacked.rejected, attacked.candidates, sample.digest)
     return Measured(
         Measurement(
             model=classifier.name,
             figures=measured,
+            resources=dict(threat.resources),
             clean_interval=wilson(measured.rows - measured.skipped, measured.rows),
             seconds=seconds,
             queries_per_second=sum(record.queries for record in records) / seconds,
