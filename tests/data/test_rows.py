@@ -3,6 +3,7 @@ import json
 import pytest
 
 from tune_tickets.config.task import Rows, Task
+from tune_tickets.data.example import rows_digest
 from tune_tickets.data.task import load_task
 from tune_tickets.errors import DataError
 
@@ -57,3 +58,12 @@ def test_json_values_of_the_wrong_type_are_named(tmp_path, row, message):
     path.write_text("\n".join(json.dumps(r) for r in ({"text": "a", "label": "y"}, row, {"text": "c", "label": "x"})))
     with pytest.raises(DataError, match=message):
         load_task(Task(source=str(path), rows=SMALL), seed=0)
+
+
+def test_the_digest_of_rows_names_texts_labels_and_their_order():
+    first, second = (("a film", "one thing"), 1), (("another film",), 0)
+    digest = rows_digest([first, second])
+    assert len(digest) == 16
+    assert digest == rows_digest(iter([first, second]))
+    others = [rows_digest([second, first]), rows_digest([first]), rows_digest([first, (second[0], 1)])]
+    assert len({digest, *others}) == 4

@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 
 from tune_tickets.config.task import Rows, Task
+from tune_tickets.data.example import rows_digest
 from tune_tickets.data.sample import fresh_sample, labels_for, searched_sample
 from tune_tickets.data.task import attack_sample, load_task
 from tune_tickets.errors import DataError
@@ -19,6 +20,7 @@ def test_the_sample_of_a_search_is_the_one_its_attack_stages_take(task):
     sample = searched_sample(task, split_seed=3, size=10, seed=3)
     assert list(sample.rows) == attack_sample(load_task(task, 3).select, 10, 3)
     assert (sample.labels, sample.columns, sample.attacked) == (("bad", "good"), ("text",), "text")
+    assert sample.digest == rows_digest((row.texts, row.label) for _, row in sample.rows)
 
 
 def test_another_seed_samples_other_select_rows_and_never_training_rows(task):
@@ -47,6 +49,7 @@ def test_the_same_rows_for_a_model_with_other_class_numbers(task):
     assert [row.texts for _, row in turned.rows] == [row.texts for _, row in sample.rows]
     assert [row.label for _, row in turned.rows] == [1 - row.label for _, row in sample.rows]
     assert turned.labels == ("good", "bad")
+    assert turned.digest == sample.digest
 
 
 def test_labels_as_class_numbers(write_csv):

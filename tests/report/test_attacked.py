@@ -17,6 +17,7 @@ def measurement(threat="textfooler/minilm", model="a.safetensors", **changes):
     return Measurement(
         model=model,
         figures=figures,
+        resources={"toolkit": "textattack"},
         clean_interval=(84.0, 94.0),
         seconds=12.34,
         queries_per_second=812.3,

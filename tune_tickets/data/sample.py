@@ -1,7 +1,7 @@
 """The rows that a saved model is attacked on: as a search would take them, and none that it trained on."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tune_tickets.config.task import Task
 from tune_tickets.data.example import Example, rows_digest
@@ -24,6 +24,8 @@ class Sample:
     attacked: str
     origin: str
     """Where the rows are from, in words."""
+    digest: str
+    """Identifies the rows, whatever order a model's classes have."""
 
     @property
     def digest(self) -> str:
@@ -34,7 +36,7 @@ class Sample:
     def relabelled(self, labels: tuple[str, ...]) -> "Sample":
         """The same rows for a model whose classes are in another order."""
         rows = tuple((index, Example(row.texts, labels.index(self.labels[row.label]))) for index, row in self.rows)
-        return Sample(rows, labels, self.columns, self.attacked, self.origin)
+        return replace(self, rows=rows, labels=labels)
 
 
 def searched_sample(task: Task, split_seed: int, size: int, seed: int) -> Sample:
@@ -42,7 +44,7 @@ def searched_sample(task: Task, split_seed: int, size: int, seed: int) -> Sample
     data = load_task(task, split_seed)
     _check_size(size, len(data.select), f"the select rows of {task.source}")
     rows = attack_sample(data.select, size, seed)
-    return Sample(tuple(rows), data.labels, data.columns, data.attacked, f"select rows of {task.source}")
+    return _sample(rows, data.labels, data.columns, data.attacked, f"select rows of {task.source}")
 
 
 def fresh_sample(task: Task, labels: tuple[str, ...], size: int, seed: int) -> Sample:
@@ -52,13 +54,20 @@ def fresh_sample(task: Task, labels: tuple[str, ...], size: int, seed: int) -> S
     rows = in_order(unique(found).rows, seed)
     _check_size(size, len(rows), f"the rows of {table.name}")
     chosen = set(take(rows, (size,))[0])
-    numbered = tuple((index, row) for index, row in enumerate(rows) if row in chosen)
-    return Sample(numbered, labels, task.columns, task.attacked or task.columns[0], f"rows of {table.name}")
+    numbered = [(index, row) for index, row in enumerate(rows) if row in chosen]
+    return _sample(numbered, labels, task.columns, task.attacked or task.columns[0], f"rows of {table.name}")
 
 
 def labels_for(task: Task, classes: Sequence[str], model: str) -> tuple[str, ...]:
     """The data's label names in the order of a model's classes; `model` names it in errors."""
     return match_labels(_table(task), task, classes, model)
+
+
+def _sample(
+    rows: Sequence[tuple[int, Example]], labels: tuple[str, ...], columns: tuple[str, ...], attacked: str, origin: str
+) -> Sample:
+    digest = rows_digest((row.texts, row.label) for _, row in rows)
+    return Sample(tuple(rows), labels, columns, attacked, origin, digest)
 
 
 def _table(task: Task) -> Table:

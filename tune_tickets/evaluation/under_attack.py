@@ -26,6 +26,7 @@ class Measurement(Record):
 
     model: str
     figures: AttackFigures
+    resources: dict[str, str]
     clean_interval: tuple[float, float]
     seconds: float
     queries_per_second: float
@@ -94,6 +95,7 @@ def measure(
         Measurement(
             model=classifier.name,
             figures=measured,
+            resources=dict(threat.resources),
             clean_interval=wilson(measured.rows - measured.skipped, measured.rows),
             seconds=seconds,
             queries_per_second=sum(record.queries for record in records) / seconds,
