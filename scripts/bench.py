@@ -1,9 +1,10 @@
 """`python scripts/bench.py NAME [--json FILE]`: what things cost, as ratios measured side by side on this machine."""
 
 import typer
-from benches import masks
+from benches import attack, masks
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app.command("attack")(attack.bench)
 app.command("masks")(masks.bench)
 
 

@@ -42,8 +42,7 @@ def test_a_verb_that_lacks_its_model_asks_the_hub_only_where_it_may(
         text=True,
         timeout=300,
     )
-    assert ended.returncode != 0
     assert ("a connection was tried" in ended.stderr) is tried
     if not tried:
-        assert ended.returncode == 2
-        assert "nobody/nothing" in ended.stderr
+        assert ended.returncode == (2 if verb == "run" else 0), "what validate could not see, it says"
+        assert "nobody/nothing" in ended.stderr + ended.stdout

@@ -1,6 +1,7 @@
 """The broker on a real Ray session: one task per stage, failures told, unwanted work cancelled, databases closed."""
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -14,6 +15,7 @@ from tune_tickets.config import load_experiment
 from tune_tickets.config.resources import Resources
 from tune_tickets.trial.client import BrokerRunner, StageFailed, start_broker
 from tune_tickets.trial.pipeline import Pipeline
+from tune_tickets.trial.runner import LocalRunner
 from tune_tickets.trial.stage import Stage, StageKey
 from tune_tickets.trial.store import Store
 from tune_tickets.tuning.preflight import preflight
@@ -106,6 +108,45 @@ def test_a_stage_that_nobody_waits_for_any_more_is_cancelled(setting):
         time.sleep(0.2)
     assert ray.get(broker.snapshot.remote()) == []
     assert Store(url).result(long) is None
+
+
+def computing(ray_folder: Path) -> list[int]:
+    """The processes of this session that compute a stage right now."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            ours = f"TUNE_TICKETS_RAY_DIR={ray_folder}".encode() in (process / "environ").read_bytes().split(b"\0")
+            if ours and (process / "cmdline").read_bytes().startswith(b"ray::compute"):
+                found.append(int(process.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_a_worker_killed_in_the_middle_of_an_attack_costs_time_and_never_a_row(setting, ray_folder, tmp_path):
+    broker, url, pipeline = setting
+    trained = pipeline._run(pipeline._retrain(None), lambda record: None)
+    [threat] = pipeline.world.threats
+    stages = pipeline._shards(trained, threat, None)
+    found = []
+    waiting = threading.Thread(target=lambda: found.extend(BrokerRunner(broker, url, "trial").run_all(stages)))
+    waiting.start()
+    deadline, victims = time.monotonic() + 120, []
+    while not victims and time.monotonic() < deadline and waiting.is_alive():
+        under_way = [row for row in ray.get(broker.snapshot.remote()) if row["stage"] == "attack"]
+        victims = computing(ray_folder) if under_way else []
+        time.sleep(0.05)
+    assert victims, "the attack was over before it could be disturbed"
+    for pid in victims:
+        os.kill(pid, signal.SIGKILL)
+    waiting.join(timeout=300)
+    assert len(found) == len(stages)
+    rows = [row for result in found for row in result.record["rows"]]
+    assert len(rows) == pipeline.settings.evaluation.rows
+    undisturbed = LocalRunner(url, pipeline.settings.resources)
+    for stage, result in zip(stages, found, strict=True):
+        again = Stage(stage.name, {**stage.inputs, "eval_batch_size": 63}, stage.upstream)  # another digest, same work
+        assert undisturbed.run(again).record["rows"] == result.record["rows"]
 
 
 def test_a_worker_cannot_open_the_databases_of_the_driver(session):

@@ -146,6 +146,29 @@ def test_ctrl_c_ends_in_good_order_and_the_search_can_go_on(start, cli, tiny_yam
     assert all(kept[trial.id] == trial.metrics for trial in before.trials if trial.status == "complete")
 
 
+def test_a_ticket_that_can_no_longer_win_is_given_up_with_its_bound(cli, tiny_yaml, tmp_path):
+    out = tmp_path / "out"
+    starts = [{"retraining.learning_rate": 3.0e-3}, {"retraining.learning_rate": 1.0e-7}]
+    code, printed = cli(
+        "run", tiny_yaml, "--output", out, "search.trials=2", "search.concurrency=1", "objective.floor_points=null",
+        "method={kind: finetune}", "retraining.learning_rate={choice: [3.0e-3, 1.0e-7]}", "evaluation.shard=3",
+        "evaluation.early_exit=true", f"search.warm_starts={json.dumps(starts)}",
+    )  # fmt: skip
+    assert code == 0, printed
+    best, beaten = summary_of(out).trials
+    assert (best.status, beaten.status) == ("complete", "pruned")
+    assert (beaten.values, beaten.outcome, beaten.metrics) == (None, None, {})
+    assert beaten.bound[0] < best.values[0]
+    assert "can no longer beat the best ticket: at most" in printed
+    assert states_of(out) == [TrialState.COMPLETE, TrialState.PRUNED]
+    storage = optuna.storages.RDBStorage(f"sqlite:///{out}/optuna.db")
+    [study] = optuna.get_all_study_summaries(storage)
+    trials = optuna.load_study(study_name=study.study_name, storage=storage).trials
+    assert trials[1].user_attrs["bound"] == list(beaten.bound)
+    assert len([stage for stage in best.stages if stage.name == "attack"]) > 1
+    assert len([stage for stage in beaten.stages if stage.name == "attack"]) < len(best.stages) - 2
+
+
 def test_asha_ends_trials_early_and_optuna_knows_them_as_pruned(cli, tiny_yaml, tmp_path):
     out = tmp_path / "out"
     code, printed = cli(

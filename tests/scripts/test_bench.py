@@ -30,3 +30,19 @@ def test_masks_bench_compares_steps_memory_and_the_folded_ticket(tiny_backbone, 
     assert memory["masked"] == {"gradients": 4 * gated, "optimizer_state": 2 * 4 * gated + 4 * 13}
     assert memory["dense"]["gradients"] > memory["masked"]["gradients"]
     assert memory["gradients_ratio"] == pytest.approx(4 * gated / memory["dense"]["gradients"], abs=1e-4)
+
+
+def test_attack_bench_compares_with_stock_and_the_bare_passes(tiny_backbone, tiny_data, tmp_path):
+    out = tmp_path / "attack.json"
+    command = [sys.executable, str(SCRIPT), "attack", "--model", str(tiny_backbone), "--data", str(tiny_data)]
+    command += ["--rows", "6", "--stock-rows", "3", "--train-rows", "48", "--epochs", "1", "--rounds", "1"]
+    command += ["--threat", "textbugger/minilm", "--threads", "1", "--json", str(out)]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    assert "x floor" in ended.stdout
+    [row] = json.loads(out.read_text())["threats"]
+    assert row["compared_rows"] == 3
+    assert row["mismatches"] == 0, "the tiny victim is far from any tie"
+    assert row["over_stock"] == pytest.approx(row["queries_per_second"]["ours"] / row["queries_per_second"]["stock"])
+    assert sum(row["share_of_time"].values()) == pytest.approx(1.0)
+    assert row["second_trial"]["ratio"] > 0

@@ -27,12 +27,6 @@ class Sample:
     digest: str
     """Identifies the rows, whatever order a model's classes have."""
 
-    @property
-    def digest(self) -> str:
-        """What identifies the rows, whatever order a model has its classes in."""
-        names = sorted(self.labels)
-        return rows_digest((row.texts, names.index(self.labels[row.label])) for _, row in self.rows)
-
     def relabelled(self, labels: tuple[str, ...]) -> "Sample":
         """The same rows for a model whose classes are in another order."""
         rows = tuple((index, Example(row.texts, labels.index(self.labels[row.label]))) for index, row in self.rows)

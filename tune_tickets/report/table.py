@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from rich.console import Console
 
 from tune_tickets.config.title import ADVERSARIES
-from tune_tickets.records import CostBaseline, Summary
+from tune_tickets.records import AttackFigures, CostBaseline, Summary
 from tune_tickets.report.compare import verdict
 from tune_tickets.report.layout import print_rows, say
 from tune_tickets.report.rows import rows
@@ -24,6 +24,9 @@ def print_table(summary: Summary, console: Console, top: int = TOP) -> None:
     say(console, _count(summary, top))
     if shown:
         print_rows(console, shown)
+        fitted = [figures for row in shown for figures in row.outcome.attacks if figures.masked_lm is not None]
+        for line in dict.fromkeys(map(_proposer, fitted)):
+            say(console, line, style="dim")
         if any(row.cost for row in shown):
             say(console, f"{COST_LEGEND} {baselines_text(summary)}", style="dim")
     console.print()
@@ -44,6 +47,14 @@ def _baseline(baseline: CostBaseline, trials: Mapping[str, str]) -> str:
     if baseline.trial is None:
         return f"{name} was not run: computed for {work}."
     return f"{name} is {trials[baseline.trial]}: {work}."
+
+
+def _proposer(figures: AttackFigures) -> str:
+    """Who proposed the words of an attack, if that was fitted for it: a weak one makes for a weak attack."""
+    found = figures.masked_lm
+    assert found is not None
+    accuracy = f"guesses {found.top1:.1f}% of hidden tokens, {found.top10:.1f}% within its ten best"
+    return f"{figures.threat}: the masked language model that proposes its words {accuracy}."
 
 
 def _count(summary: Summary, top: int) -> str:
