@@ -68,12 +68,14 @@ def test_the_identity_follows_texts_settings_backbone_and_seed_but_not_the_ticke
     others = [
         "evaluation.masked_lm.epochs=2",
         "seed=1",
-        "model.layers=1",
+        "evaluation.masked_lm.layers=1",
         f"evaluation.masked_lm.corpus={tmp_path / 'texts.txt'}",
         "evaluation.masked_lm.rows=50",
     ]
     digests = {pipeline_of(tiny_yaml, store_url, other)._masked_lm().digest for other in others}
     assert len(digests | {base}) == 6
+    fewer = pipeline_of(tiny_yaml, store_url, "model.layers=1")._masked_lm()
+    assert fewer.digest in digests  # one layer of the backbone, whoever says so
     (tmp_path / "texts.txt").write_text("\n".join(f"the plot number {number}" for number in range(90)))
     assert pipeline_of(tiny_yaml, store_url, others[3])._masked_lm().digest not in digests
 

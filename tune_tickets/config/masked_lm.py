@@ -14,6 +14,7 @@ class MaskedLM(Section):
         description="'task' (its training texts), 'bundled/reviews', 'bundled/rotten-tomatoes', 'bundled/imdb', or a "
         "text file (a text per line, also .gz) or a folder of them",
     )
+    layers: int | None = Field(None, ge=1, le=96, description="Its first n layers of the backbone; null: as the model")
     rows: int = Field(4000, ge=1, description="Texts it is fitted on at most, a seeded sample")
     held_out: int = Field(200, ge=1, description="Further texts on which its accuracy is measured")
     max_length: int = Field(64, ge=8, le=4096, description="Tokens of a text, or of a block")
@@ -29,5 +30,5 @@ class MaskedLM(Section):
     clip: float = Field(1.0, gt=0.0, le=1000.0, description="Gradient norm is clipped to this")
 
     def fitting_inputs(self) -> dict[str, object]:
-        """What the fitted model depends on beside its texts."""
-        return self.model_dump(mode="json", exclude={"corpus"})
+        """What the fitted model depends on beside its texts and the backbone."""
+        return self.model_dump(mode="json", exclude={"corpus", "layers"})

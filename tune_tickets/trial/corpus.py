@@ -3,6 +3,7 @@
 import json
 
 from tune_tickets.config import Settings
+from tune_tickets.config.model import Model
 from tune_tickets.data.corpus import read_corpus, sample_texts
 from tune_tickets.data.task import Example
 from tune_tickets.errors import DataError
@@ -47,12 +48,19 @@ def load_corpus(context: StageContext) -> list[str]:
     return texts
 
 
+def masked_lm_model(settings: Settings) -> Model:
+    """The backbone under the head: the experiment's, perhaps with fewer layers."""
+    layers = settings.evaluation.masked_lm.layers
+    return settings.model if layers is None else settings.model.model_copy(update={"layers": layers})
+
+
 def masked_lm_stage(settings: Settings, model_fingerprint: str, corpus: StageKey) -> Stage:
     """The fitting of a masked language model on the backbone; its digest tells who proposed an attack's words."""
+    masked_lm = settings.evaluation.masked_lm
     inputs = {
         "seed": settings.seed,
-        "model": settings.model.model_dump(mode="json"),
+        "model": masked_lm_model(settings).model_dump(mode="json"),
         "model_fingerprint": model_fingerprint,
-        "masked_lm": settings.evaluation.masked_lm.fitting_inputs(),
+        "masked_lm": masked_lm.fitting_inputs(),
     }
     return Stage("masked_lm", inputs, {"corpus": corpus})

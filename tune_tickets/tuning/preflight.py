@@ -15,7 +15,7 @@ from tune_tickets.models.source import backbone_fingerprint
 from tune_tickets.space import warm_starts
 from tune_tickets.tickets.drawing import cut_count
 from tune_tickets.trial.bodies.draw import Mask
-from tune_tickets.trial.corpus import corpus_stage, corpus_texts, keep_corpus, masked_lm_stage
+from tune_tickets.trial.corpus import corpus_stage, corpus_texts, keep_corpus, masked_lm_model, masked_lm_stage
 from tune_tickets.trial.given import keep_mask, mask_key
 from tune_tickets.trial.pipeline import World
 from tune_tickets.trial.rows import keep_rows, rows_stage
@@ -123,7 +123,8 @@ def _check_backbone(experiment: Experiment) -> Anatomy:
     settings = experiment.settings
     anatomy = inspect_backbone(settings.model, settings.task.max_length)
     if _fits_masked_lm(settings):
-        inspect_backbone(settings.model, settings.evaluation.masked_lm.max_length, "evaluation.masked_lm.max_length")
+        length = settings.evaluation.masked_lm.max_length
+        inspect_backbone(masked_lm_model(settings), length, "evaluation.masked_lm.max_length")
     if isinstance(settings.method, EarlyRobust | RandomTicket):
         _check_ratio(experiment, anatomy)
     return anatomy
