@@ -1,3 +1,7 @@
+import math
+import random
+from itertools import combinations, pairwise
+
 import pytest
 import torch
 
@@ -11,6 +15,27 @@ CPU = torch.device("cpu")
 @pytest.fixture(autouse=True)
 def forgetful(monkeypatch):
     monkeypatch.setattr(batching, "_encodings", {})
+
+
+def price(lengths, cuts, rows, budget, overhead):
+    """Padded tokens and the batches' own costs; infinite for a batch that is not allowed."""
+    total = 0.0
+    for start, stop in cuts:
+        tokens = (stop - start) * lengths[stop - 1]
+        too_much = budget is not None and tokens > budget and stop - start > 1
+        total += math.inf if too_much or stop - start > rows else overhead + tokens
+    return total
+
+
+def test_cuts_are_the_cheapest_of_all_that_are_allowed():
+    draw = random.Random(0)
+    for _ in range(200):
+        lengths = sorted(draw.randint(1, 12) for _ in range(draw.randint(1, 9)))
+        limits = (draw.randint(1, 5), draw.choice([None, 10, 30]), draw.randint(0, 20))
+        inner = range(1, len(lengths))
+        ways = [[0, *some, len(lengths)] for size in range(len(lengths)) for some in combinations(inner, size)]
+        cheapest = min(price(lengths, list(pairwise(way)), *limits) for way in ways)
+        assert price(lengths, batching._cheapest(lengths, *limits), *limits) == cheapest
 
 
 def test_batches_hold_texts_of_like_length_and_say_where_they_belong(tokenizer):

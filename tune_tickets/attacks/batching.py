@@ -9,6 +9,8 @@ Text = str | tuple[str, ...]
 
 _CPU_TOKENS = 512
 """Tokens a batch may hold on a CPU: more of them leave its caches, fewer leave it idle."""
+_CPU_OVERHEAD, _GPU_OVERHEAD = 24, 1024
+"""What a batch costs beside its tokens, counted in tokens: a rough figure that decides between padding and batches."""
 _REMEMBERED = 2**17
 
 _encodings: dict[tuple[str, int], dict[Text, dict[str, list[int]]]] = {}
@@ -43,14 +45,30 @@ def batches(
     encoded: Sequence[dict[str, list[int]]], tokenizer: PreTrainedTokenizerBase, device: torch.device, rows: int
 ) -> Iterator[tuple[list[int], dict[str, torch.Tensor]]]:
     """Batches of at most `rows` rows, shortest first, each with the places its rows have in `encoded`."""
-    lengths = [len(row["input_ids"]) for row in encoded]
-    by_length = sorted(range(len(encoded)), key=lengths.__getitem__)
-    start = 0
-    while start < len(by_length):
-        stop = _end(by_length, lengths, start, rows, device)
+    by_length = sorted(range(len(encoded)), key=lambda place: len(encoded[place]["input_ids"]))
+    lengths = [len(encoded[place]["input_ids"]) for place in by_length]
+    budget, overhead = (_CPU_TOKENS, _CPU_OVERHEAD) if device.type == "cpu" else (None, _GPU_OVERHEAD)
+    for start, stop in _cheapest(lengths, rows, budget, overhead):
         places = by_length[start:stop]
         yield places, _padded([encoded[place] for place in places], tokenizer, device)
-        start = stop
+
+
+def _cheapest(lengths: Sequence[int], rows: int, budget: int | None, overhead: int) -> list[tuple[int, int]]:
+    """Where to cut sorted texts into batches so that padded tokens, and a batch's own cost in tokens, are fewest."""
+    cost, cut = [0], [0]
+    for stop in range(1, len(lengths) + 1):
+        longest = lengths[stop - 1]
+        most = rows if budget is None else max(1, min(rows, budget // longest))
+        starts = range(max(0, stop - most), stop)
+        least, best = min((cost[start] + overhead + (stop - start) * longest, start) for start in starts)
+        cost.append(least)
+        cut.append(best)
+    found: list[tuple[int, int]] = []
+    stop = len(lengths)
+    while stop:
+        found.append((cut[stop], stop))
+        stop = cut[stop]
+    return found[::-1]
 
 
 def _padded(
@@ -62,12 +80,3 @@ def _padded(
         name: torch.tensor([row[name] + [filling.get(name, 0)] * (length - len(row[name])) for row in rows]).to(device)
         for name in rows[0]
     }
-
-
-def _end(by_length: Sequence[int], lengths: Sequence[int], start: int, rows: int, device: torch.device) -> int:
-    """Where a batch that begins at `start` ends."""
-    stop = min(start + rows, len(by_length))
-    if device.type == "cpu":
-        while stop > start + 1 and (stop - start) * lengths[by_length[stop - 1]] > _CPU_TOKENS:
-            stop -= 1
-    return stop

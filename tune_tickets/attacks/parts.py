@@ -1,6 +1,6 @@
 """Our parts of an attack, as TextAttack wants them. Importing this module imports TextAttack."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 from zlib import crc32
 
@@ -36,6 +36,10 @@ class NeighbourSwap(WordSwap):  # type: ignore[misc]
         super().__init__()
         self._neighbours = neighbours
         self._max_candidates = max_candidates
+
+    def prepare(self, texts: Iterable[str]) -> None:
+        """Look up the words of texts that are about to be attacked."""
+        self._neighbours.prepare(word.lower() for text in texts for word in AttackedText(text).words)
 
     def _get_replacement_words(self, word: str) -> list[str]:
         found = self._neighbours.of(word.lower())[: self._max_candidates]

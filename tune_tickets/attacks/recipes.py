@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cache
@@ -80,6 +81,13 @@ class AttackMaker:
     ranking: str
     query_budget: int | None
     tally: Tally
+
+    def prepare(self, texts: Iterable[str]) -> None:
+        """Look up at once what the attacks would look up word by word."""
+        parts = getattr(self.transformation, "transformations", [self.transformation])
+        for part in parts:
+            if isinstance(part, NeighbourSwap):
+                part.prepare(texts)
 
     def attack(self, row_seed: int) -> Attack:
         """An attack of its own for a row."""

@@ -80,6 +80,7 @@ def attack_rows(
 
     records: dict[int, AttackRecord] = {}
     with _own_randomness(), quick_words():
+        maker.prepare(split_visible(clean(row.texts[column]), victim.max_length)[0] for row in rows)
         for number, record in in_lockstep([partial(job, row) for row in rows], width):
             records[number] = record
             if progress is not None:
