@@ -191,3 +191,10 @@ def test_folders_that_are_no_results_are_errors_that_say_what_to_do(folder, tmp_
     with pytest.raises(TicketsError, match=r"no config\.yaml in .*bare"):
         read_finished([good, bare])
     assert read_finished([good / "summary.json", folder("two", make_attack())])[0].folder == good
+
+
+def test_threat_models_of_one_name_stand_next_to_each_other(folder):
+    mine, theirs = make_attack(fingerprint="mine1234"), make_attack(fingerprint="other123")
+    one, two = folder("one", mine, make_attack("textbugger/minilm")), folder("two", theirs)
+    header = next(line for line in printed(read_finished([one, two]), 250).splitlines() if "textfooler" in line)
+    assert header.index("mine1234") < header.index("other123") < header.index("textbugger/minilm")

@@ -72,6 +72,7 @@ def groups(shown: Iterable[Row], plus_minus: str) -> list[Group]:
     # Figures of different fingerprints never share a column, even under one name.
     threats = {(figures.threat, figures.fingerprint): None for row in shown for figures in row.outcome.attacks}
     names = [threat for threat, _ in threats]
+    threats = dict.fromkeys(sorted(threats, key=lambda threat: names.index(threat[0])))
     attacks = [_threat_group(threat, fingerprint, ambiguous=names.count(threat) > 1) for threat, fingerprint in threats]
     return [own, *attacks, size, *_cost_groups(shown)]
 
