@@ -2,16 +2,21 @@ import pytest
 import torch
 from transformers import AutoModel, AutoTokenizer
 
-from tune_tickets.attacks import encoder as encoder_module
 from tune_tickets.attacks.encoder import SentenceEncoder, load_encoder
+from tune_tickets.attacks.memory import Memory
 from tune_tickets.models.bundled import bundled_encoder_path
+
+
+@pytest.fixture
+def memory(tmp_path):
+    return Memory(tmp_path / "memory.sqlite")
 
 
 class Counting:
     """Wraps a model and counts the rows it is given."""
 
     def __init__(self, model):
-        self.model, self.rows, self.device = model, 0, model.device
+        self.model, self.rows, self.device, self.dtype = model, 0, model.device, model.dtype
 
     def train(self, mode):
         self.model.train(mode)
@@ -28,10 +33,10 @@ def parts():
     return AutoModel.from_pretrained(path), AutoTokenizer.from_pretrained(path)
 
 
-def test_an_embedding_is_the_normalised_mean_over_tokens_whatever_the_batch(parts):
+def test_an_embedding_is_the_normalised_mean_over_tokens_whatever_the_batch(parts, memory):
     model, tokenizer = parts
     texts = ["a film", "a very long film about a dog and a cat", ""]
-    embedded = SentenceEncoder(model, tokenizer).embed(texts)
+    embedded = SentenceEncoder(model, tokenizer, memory).embed(texts)
     for text, vector in zip(texts, embedded, strict=True):
         with torch.no_grad():
             hidden = model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0]
@@ -39,9 +44,9 @@ def test_an_embedding_is_the_normalised_mean_over_tokens_whatever_the_batch(part
         torch.testing.assert_close(vector.double(), mean / mean.norm(), atol=1e-5, rtol=0)
 
 
-def test_no_text_is_encoded_twice(parts):
+def test_no_text_is_encoded_twice(parts, memory):
     counting = Counting(parts[0])
-    encoder = SentenceEncoder(counting, parts[1])
+    encoder = SentenceEncoder(counting, parts[1], memory)
     first = encoder.embed(["a", "b", "a"])
     again = encoder.embed(["b", "c", "a"])
     assert counting.rows == 3
@@ -49,17 +54,12 @@ def test_no_text_is_encoded_twice(parts):
     assert torch.equal(first[1], again[0])
 
 
-def test_the_texts_used_last_are_remembered(parts, monkeypatch):
-    monkeypatch.setattr(encoder_module, "_REMEMBERED", 2)
+def test_another_encoder_of_the_machine_finds_what_one_has_computed(parts, memory, tmp_path):
+    first = SentenceEncoder(Counting(parts[0]), parts[1], memory).embed(["a", "b"])
     counting = Counting(parts[0])
-    encoder = SentenceEncoder(counting, parts[1])
-    encoder.embed(["a", "b"])
-    encoder.embed(["a"])
-    encoder.embed(["c"])  # b is forgotten, a is not
-    encoder.embed(["a"])
-    assert counting.rows == 3
-    encoder.embed(["b"])
-    assert counting.rows == 4
+    again = SentenceEncoder(counting, parts[1], Memory(tmp_path / "memory.sqlite")).embed(["b", "a", "c"])
+    assert counting.rows == 1
+    assert torch.equal(again[:2], first.flip(0))
 
 
 def test_similarity_is_the_cosine_and_one_for_the_same_text():

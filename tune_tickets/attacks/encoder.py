@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import cache
 
+import numpy as np
 import torch
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
@@ -14,7 +15,6 @@ from tune_tickets.models.bundled import WEIGHTS_SHA256, bundled_encoder_path
 
 _MAX_TOKENS = 256  # as published for all-MiniLM-L6-v2
 _BATCH = 64
-_REMEMBERED = 2**15  # texts, 1.5 kB each
 
 
 @cache
@@ -23,19 +23,16 @@ def load_encoder(device: torch.device, dtype: torch.dtype = torch.float32) -> "S
     path = bundled_encoder_path()
     tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)  # type: ignore[no-untyped-call]
     model = AutoModel.from_pretrained(path, local_files_only=True).to(device=device, dtype=dtype)
-    name = f"similarity-{WEIGHTS_SHA256[:12]}-{str(dtype).removeprefix('torch.')}.sqlite"
+    name = f"embeddings-{WEIGHTS_SHA256[:12]}-{str(dtype).removeprefix('torch.')}.sqlite"
     return SentenceEncoder(model, tokenizer, Memory(cache_folder() / "attacks" / name))
 
 
 class SentenceEncoder:
-    """Mean-pooled, normalised sentence embeddings; remembers the texts seen last, and every similarity on disk."""
+    """Mean-pooled, normalised sentence embeddings; each is kept on disk, where every attack of the machine finds it."""
 
-    def __init__(
-        self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, memory: Memory[float] | None = None
-    ) -> None:
+    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, memory: Memory[bytes]) -> None:
         self._model = model.train(False)
         self._tokens = Tokens(tokenizer, _MAX_TOKENS)
-        self._vectors: dict[str, torch.Tensor] = {}
         self._memory = memory
         self._channel: Channel[tuple[str, str], float] = Channel(self._similarities)
 
@@ -45,13 +42,11 @@ class SentenceEncoder:
 
     def embed(self, texts: Sequence[str]) -> torch.Tensor:
         """One unit vector per text, on the CPU."""
-        wanted = dict.fromkeys(texts)
-        known = {text: self._vectors.pop(text) for text in wanted if text in self._vectors}
-        known.update(self._compute([text for text in wanted if text not in known]))
-        self._vectors.update(known)  # at the end of the dict: used last, forgotten last
-        while len(self._vectors) > _REMEMBERED:
-            self._vectors.pop(next(iter(self._vectors)))
-        return torch.stack([known[text] for text in texts])
+        kept = self._memory.answers(
+            [(text,) for text in texts], lambda places: self._compute([texts[place] for place in places])
+        )
+        vectors = np.frombuffer(b"".join(kept), dtype=str(self._model.dtype).removeprefix("torch."))
+        return torch.from_numpy(vectors.reshape(len(texts), -1).copy())
 
     def vocabulary(self) -> dict[str, int]:
         """The tokens and their rows in `word_vectors`."""
@@ -63,20 +58,17 @@ class SentenceEncoder:
         return torch.nn.functional.normalize(weight.detach().float().cpu(), dim=1)
 
     def _similarities(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        def compute(places: list[int]) -> list[float]:
-            vectors = self.embed([text for place in places for text in pairs[place]])
-            cosines: list[float] = (vectors[0::2] * vectors[1::2]).sum(dim=1).tolist()
-            return cosines
-
-        return self._memory.answers(pairs, compute) if self._memory else compute(list(range(len(pairs))))
+        vectors = self.embed([text for pair in pairs for text in pair])
+        cosines: list[float] = (vectors[0::2] * vectors[1::2]).sum(dim=1).tolist()
+        return cosines
 
     @torch.inference_mode()
-    def _compute(self, texts: Sequence[str]) -> dict[str, torch.Tensor]:
-        computed: dict[str, torch.Tensor] = {}
+    def _compute(self, texts: Sequence[str]) -> list[bytes]:
+        computed: dict[int, bytes] = {}
         encoded = self._tokens.encode(texts)
         for places, batch in batches(encoded, self._tokens.tokenizer, self._model.device, _BATCH):
             hidden = self._model(**batch).last_hidden_state
             mask = batch["attention_mask"].unsqueeze(-1).to(hidden.dtype)
-            pooled = torch.nn.functional.normalize((hidden * mask).sum(dim=1) / mask.sum(dim=1), dim=1).cpu()
-            computed.update(zip((texts[place] for place in places), pooled, strict=True))
-        return computed
+            pooled = torch.nn.functional.normalize((hidden * mask).sum(dim=1) / mask.sum(dim=1), dim=1).cpu().numpy()
+            computed.update((place, vector.tobytes()) for place, vector in zip(places, pooled, strict=True))
+        return [computed[place] for place in range(len(texts))]

@@ -7,10 +7,12 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Generic, TypeVar
 
-Value = TypeVar("Value", float, str)
+Value = TypeVar("Value", bytes, str)
 _log = logging.getLogger(__name__)
 _AT_ONCE = 500
 _WAIT_SECONDS = 5.0
+_REMEMBERED = 2**16
+"""Answers kept in the process; the others are read again from disk."""
 
 
 class Memory(Generic[Value]):
@@ -23,6 +25,8 @@ class Memory(Generic[Value]):
     def answers(self, questions: Sequence[tuple[str, ...]], compute: Callable[[list[int]], list[Value]]) -> list[Value]:
         """The answer to each question; `compute` is given the places of those that nobody has asked before."""
         keys = [_key(question) for question in questions]
+        if len(self._known) + len(keys) > _REMEMBERED:
+            self._known.clear()
         self._recall([key for key in dict.fromkeys(keys) if key not in self._known])
         place = {key: place for place, key in enumerate(keys) if key not in self._known}
         if place:
