@@ -147,3 +147,16 @@ def test_too_few_texts_and_too_long_blocks_are_said_before_anything_runs(tiny_ya
         ConfigError, match=r"evaluation\.masked_lm\.max_length is 64, but the model has positions for 40"
     ):
         pipeline_of(tiny_yaml, store_url, "evaluation.masked_lm.max_length=64")
+
+
+@pytest.mark.integration
+def test_bert_attack_in_a_search_asks_the_fitted_model_and_shows_how_good_it_is(tiny_yaml, store_url):
+    pipeline = pipeline_of(tiny_yaml, store_url)
+    [figures] = pipeline.dense_control(ignore).attacks
+    [fitted] = [stage for stage in pipeline.stages if stage.name == "masked_lm"]
+    record = Store(store_url).find("masked_lm", fitted.digest).record
+    assert (figures.masked_lm.top1, figures.masked_lm.top10) == (record["top1"], record["top10"])
+    assert figures.metrics()["masked_lm_top1/bert-attack/minilm"] == record["top1"]
+    assert figures.candidates > 0
+    [threat] = pipeline.world.threats
+    assert threat.resources["masked lm"] == fitted.digest
