@@ -120,7 +120,7 @@ def stock_attack(constraints, transformation, ranking, victim):
     return Attack(goal, [RepeatModification(), *constraints], transformation, GreedyWordSwapWIR(wir_method=ranking))
 
 
-def agree(stock, ours):
+def assert_parity(stock, ours):
     assert {status for status, _, _ in ours} >= {"skipped", "successful"}
     assert ours == stock
 
@@ -157,7 +157,7 @@ def test_word_swaps_with_local_resources(name, victim, rows):
         if isinstance(maker.transformation, Bugs):
             maker.transformation.row_seed = row_seed(SEED, row.index)
         stock += by_stock(attack, [row])
-    agree(stock, by_us(victim, rows, threat))
+    assert_parity(stock, by_us(victim, rows, threat))
 
 
 def test_bert_attack(victim, rows, masked_lm):
@@ -178,7 +178,7 @@ def test_bert_attack(victim, rows, masked_lm):
     constraints = [ProtectedWords(), MaxWordsPerturbed(max_percent=0.4), SentenceSimilarity(encoder, 0, 0.2, None)]
     stock = by_stock(stock_attack(constraints, transformation, "unk", victim), rows)
     threat = get_threat("bert-attack/minilm", masked_lm=masked_lm.identity)
-    agree(stock, by_us(victim, rows, threat, masked_lm=masked_lm))
+    assert_parity(stock, by_us(victim, rows, threat, masked_lm=masked_lm))
 
 
 def test_deepwordbug_with_local_stop_words(victim, rows, stock_stop_words):
@@ -193,7 +193,7 @@ def test_deepwordbug_with_local_stop_words(victim, rows, stock_stop_words):
         ProtectedWords() if isinstance(part, StopwordModification) else part
         for part in attack.pre_transformation_constraints
     ]
-    agree(by_stock(attack, rows), by_us(victim, rows, get_threat("deepwordbug/local")))
+    assert_parity(by_stock(attack, rows), by_us(victim, rows, get_threat("deepwordbug/local")))
 
 
 @pytest.mark.parametrize("name", ["pwws", "deepwordbug"])
@@ -211,7 +211,7 @@ def test_stock_recipes_on_nltk_resources(name, victim, rows, stock_stop_words, m
         monkeypatch.setattr(f"{module}.wordnet", wordnet())
         monkeypatch.setattr(wordnet(), "langs", lambda: ["eng"])
     recipe = {"pwws": PWWSRen2019, "deepwordbug": DeepWordBugGao2018}[name]
-    agree(by_stock(recipe.build(stock_wrapper(victim)), rows), by_us(victim, rows, threat))
+    assert_parity(by_stock(recipe.build(stock_wrapper(victim)), rows), by_us(victim, rows, threat))
 
 
 @pytest.fixture
@@ -266,4 +266,4 @@ def test_stock_recipes_on_the_resources_of_the_papers(
     if name == "bae-counterfitted":  # what the ticket papers' code changes in BAE, and Table 6
         attack.constraints[-1].threshold = 0.2
         attack.constraints.insert(1, MaxWordsPerturbed(max_percent=0.9))
-    agree(by_stock(attack, rows), by_us(victim, rows, threat))
+    assert_parity(by_stock(attack, rows), by_us(victim, rows, threat))

@@ -1,6 +1,5 @@
 """Stage `masked_lm`: a masked language model on the backbone, fitted from plain text unless the checkpoint is one."""
 
-import json
 from dataclasses import asdict
 
 import torch
@@ -26,12 +25,11 @@ from tune_tickets.training.state import TrainState
 from tune_tickets.trial.backbone import device_of
 from tune_tickets.trial.corpus import load_corpus
 from tune_tickets.trial.execution import StageContext, StageOutput
+from tune_tickets.trial.training_checkpoint import restore_training, save_training
 
 _FOLDER = "masked_lm"
 _MEASURED_SHARE = 0.15  # of the held-out tokens, whatever share is masked in fitting
 _REPORTS = 10
-_STATE_FILE = "state.pt"
-_HISTORY_FILE = "history.json"
 
 
 def run(context: StageContext) -> StageOutput:
@@ -85,7 +83,7 @@ def _fit(
         clip=settings.clip,
         seed=seed,
     )
-    _restore(context, state)
+    restore_training(context, state)
     every = max(1, recipe.total_steps // _REPORTS)
     losses = torch.zeros((), device=model.device)
     for step, loss in train(state, recipe):
@@ -95,14 +93,5 @@ def _fit(
             context.report({"step": step // every, "loss": float(losses) / every})
             losses = torch.zeros_like(losses)
             if step < recipe.total_steps and context.checkpoint_due():
-                history = json.dumps(context.attempt.records).encode()
-                context.save_checkpoint({_STATE_FILE: state.to_bytes(), _HISTORY_FILE: history})
+                save_training(context, state)
     context.drop_checkpoint()
-
-
-def _restore(context: StageContext, state: TrainState) -> None:
-    stored = context.store.load_checkpoint(context.stage)
-    if stored is not None:
-        state.restore(stored[_STATE_FILE])
-        for record in json.loads(stored[_HISTORY_FILE]):
-            context.report(record)

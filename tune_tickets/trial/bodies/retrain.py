@@ -1,6 +1,5 @@
 """Stage `retrain`: the ticket from the pre-trained weights, trained on its own and looked at after every epoch."""
 
-import json
 import math
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -38,10 +37,9 @@ from tune_tickets.trial.backbone import device_of, encode_rows
 from tune_tickets.trial.bodies.draw import Mask, load_mask
 from tune_tickets.trial.execution import StageContext, StageOutput, training_cost
 from tune_tickets.trial.rows import TaskRows, load_rows
+from tune_tickets.trial.training_checkpoint import restore_training, save_training
 
 TICKET_FILE = "ticket.safetensors"
-_STATE_FILE = "state.pt"
-_HISTORY_FILE = "history.json"
 
 
 def run(context: StageContext) -> StageOutput:
@@ -118,7 +116,7 @@ def _fine_tune(
         clip=settings.clip,
         seed=inputs["seed"],
     )
-    _restore(context, state)
+    restore_training(context, state)
     losses = torch.zeros((), device=model.device)
     for step, loss in train(state, recipe):
         losses = losses + loss
@@ -128,8 +126,7 @@ def _fine_tune(
             context.report(look.at(model, step // batches.steps_per_epoch, mean_loss))
             losses = torch.zeros_like(losses)
             if step < recipe.total_steps and context.checkpoint_due():
-                history = json.dumps(context.attempt.records).encode()
-                context.save_checkpoint({_STATE_FILE: state.to_bytes(), _HISTORY_FILE: history})
+                save_training(context, state)
     context.drop_checkpoint()
     return training_cost(state.row_passes, state.seconds, len(rows.train))
 
@@ -142,14 +139,6 @@ def _loss(
         return cross_entropy, None
     critic = Critic(model.config.hidden_size, settings.critic_width, seed).to(model.device)
     return InfoBert(settings, critic, framing_tokens(tokenizer)), critic
-
-
-def _restore(context: StageContext, state: TrainState) -> None:
-    stored = context.store.load_checkpoint(context.stage)
-    if stored is not None:
-        state.restore(stored[_STATE_FILE])
-        for record in json.loads(stored[_HISTORY_FILE]):
-            context.report(record)
 
 
 class _Look:

@@ -1,0 +1,24 @@
+"""The checkpoint of a stage that trains: the state of the training, and the history that trials have seen so far."""
+
+import json
+
+from tune_tickets.training.state import TrainState
+from tune_tickets.trial.execution import StageContext
+
+_STATE_FILE = "state.pt"
+_HISTORY_FILE = "history.json"
+
+
+def save_training(context: StageContext, state: TrainState) -> None:
+    """Keep a state to go on from."""
+    history = json.dumps(context.attempt.records).encode()
+    context.save_checkpoint({_STATE_FILE: state.to_bytes(), _HISTORY_FILE: history})
+
+
+def restore_training(context: StageContext, state: TrainState) -> None:
+    """Go on from the checkpoint, if there is one; its history is told again."""
+    stored = context.store.load_checkpoint(context.stage)
+    if stored is not None:
+        state.restore(stored[_STATE_FILE])
+        for record in json.loads(stored[_HISTORY_FILE]):
+            context.report(record)
