@@ -1,11 +1,13 @@
 """`python scripts/bench.py NAME [--json FILE]`: what things cost, as ratios measured side by side on this machine."""
 
 import typer
-from benches import attack, masks
+from benches import attack, export, masks, search
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.command("attack")(attack.bench)
+app.command("export")(export.bench)
 app.command("masks")(masks.bench)
+app.command("search")(search.bench)
 
 
 @app.callback()

@@ -20,13 +20,32 @@ MAY_IMPORT = {
     "evaluation": {"attacks", "data", "models", "training"},
     "objective": set(),
     "tracking": set(),
-    "report": {"evaluation"},
+    "reporting": {"evaluation"},
+    # What an export holds (models, tickets) and what its card tells of the search (report).
+    "export": {"models", "tickets", "reporting"},
     "trial": {"space", "methods", "tickets", "training", "models", "data", "attacks", "evaluation", "objective"},
-    "tuning": {"space", "trial", "tickets", "models", "data", "attacks", "objective", "tracking", "report"},
+    "tuning": {"space", "trial", "tickets", "models", "data", "attacks", "objective", "tracking", "reporting"},
+    # What notebooks call; verbs share with it what is more than reading arguments and printing.
+    "api": {"space", "tuning", "reporting", "evaluation", "models", "attacks", "data"},
     # The verbs attack, predict and fetch stand right in front of attacks, evaluation and models.
-    "cli": {"space", "tuning", "trial", "report", "evaluation", "models", "attacks", "data", "tracking"},
+    "cli": {
+        *(
+            "api",
+            "space",
+            "tuning",
+            "trial",
+            "reporting",
+            "evaluation",
+            "models",
+            "attacks",
+            "data",
+            "tracking",
+            "export",
+        )
+    },
 }
 ONLY_IN = {"textattack": {"attacks"}, "mlflow": {"tracking"}, "ray": {"trial", "tuning"}, "optuna": {"tuning"}}
+ONLY_IN |= {"onnx": {"export"}, "onnxruntime": {"export"}}
 
 
 def imports(file: Path) -> set[str]:

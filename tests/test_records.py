@@ -1,7 +1,7 @@
 """Names under which figures are kept, and summaries of earlier releases."""
 
-from tests.report.conftest import make_attack, make_outcome, make_summary, make_trial
-from tune_tickets.records import AttackFigures, Summary, ThreatRecord
+from tests.reporting.conftest import make_attack, make_outcome, make_summary, make_trial
+from tune_tickets.records import AttackFigures, Outcome, Summary, ThreatRecord, TransferFigures
 
 
 def test_metrics_carry_every_figure_of_an_attack_under_the_name_of_its_threat_model():
@@ -40,3 +40,21 @@ def test_a_summary_written_before_candidates_were_counted_can_be_read():
     assert summary.trials[0].outcome.attacks[0].rejected == {}
     assert isinstance(summary.trials[0].outcome.attacks[0], AttackFigures)
     assert summary.threat_models[0].substitutions == ()
+
+
+def test_figures_of_further_tasks_stand_under_their_names_and_means_go_over_all_tasks():
+    attacks = [make_attack("textfooler/minilm", aua=20.0), make_attack("textbugger/minilm", aua=30.0)]
+    there = make_outcome(clean=90.0, attacks=[make_attack("textfooler/minilm", aua=41.0)])
+    last = make_outcome(clean=60.0, attacks=[make_attack("textfooler/minilm", aua=10.0)])
+    transfers = tuple(
+        TransferFigures(name=name, outcome=outcome, stages=()) for name, outcome in (("imdb", there), ("qqp", last))
+    )
+    outcome = make_outcome(clean=84.0, attacks=attacks).model_copy(update={"transfers": transfers})
+    metrics = outcome.metrics()
+    assert (metrics["clean"], metrics["aua"]) == (84.0, 25.0)
+    assert (metrics["transfer/imdb/clean"], metrics["transfer/qqp/clean"]) == (90.0, 60.0)
+    assert metrics["transfer/imdb/aua/textfooler/minilm"] == metrics["transfer/imdb/aua"] == 41.0
+    assert metrics["mean/clean"] == (84.0 + 90.0 + 60.0) / 3
+    assert metrics["mean/aua"] == (25.0 + 41.0 + 10.0) / 3
+    assert Outcome.model_validate_json(outcome.model_dump_json()) == outcome
+    assert not [name for name in make_outcome().metrics() if name.startswith(("mean/", "transfer/"))]

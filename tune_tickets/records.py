@@ -3,6 +3,7 @@
 Accuracies and shares are percentages (0-100) everywhere; intervals are 95% (low, high) pairs in the same unit.
 """
 
+import re
 from collections.abc import Iterable
 from typing import Any, Literal
 
@@ -21,9 +22,12 @@ TrialStatus = Literal["complete", "pruned", "failed", "interrupted"]
 SearchStatus = Literal["finished", "interrupted", "stopped"]
 
 
+_HEADLINE = re.compile("clean|aua/.+|ood/[^/]+")
+
+
 def headline(metrics: dict[str, float]) -> dict[str, float]:
-    """The metrics that fit on a line: clean accuracy and accuracy under each attack."""
-    return {name: value for name, value in metrics.items() if name == "clean" or name.startswith("aua/")}
+    """The metrics that fit on a line: clean accuracy, accuracy under each attack and on each OOD twin."""
+    return {name: value for name, value in metrics.items() if _HEADLINE.fullmatch(name)}
 
 
 class Training(Record):
@@ -74,6 +78,9 @@ class StageRecord(Record):
     seconds: float = Field(description="Computing time of the stage itself, also when it was cached")
     training: Training | None = Field(
         None, description="What its training takes from the start, whoever computed it; null for other stages"
+    )
+    figures: dict[str, float] = Field(
+        default_factory=dict, description="What it found out about itself: how accurate a bias model or a teacher is"
     )
 
 
@@ -139,6 +146,26 @@ class AttackFigures(Record):
         return named | {f"rejected/{self.threat}/{name}": share for name, share in self.rejected.items()}
 
 
+class OodFigures(Record):
+    """One model on select rows of an out-of-distribution twin of the task."""
+
+    name: str = Field(description="Of the twin")
+    metric: Literal["accuracy", "weighted_f1"]
+    value: float
+    interval: tuple[float, float] = Field(description="Wilson's for accuracy, a bootstrap over rows for weighted F1")
+    rows: int
+    groups: dict[str, float] = Field(description="Accuracy by group, such as HANS's heuristics; empty without groups")
+    right: tuple[bool, ...] = Field(description="Per row: whether the answer counts as the label")
+    sample: str = Field("", description="Digest of the rows: texts, labels and order")
+
+    def metrics(self) -> dict[str, float]:
+        """As one flat mapping: `ood/<twin>`, its interval, and `ood/<twin>/<group>`."""
+        name = f"ood/{self.name}"
+        low, high = self.interval
+        whole = {name: self.value, f"low/{name}": low, f"high/{name}": high}
+        return whole | {f"{name}/{group}": value for group, value in self.groups.items()}
+
+
 class Sparsity(Record):
     """What a ticket has lost."""
 
@@ -149,6 +176,25 @@ class Sparsity(Record):
     parameters_total: int
     parameters_dense: int = Field(description="The same count of the dense model, without embeddings")
 
+    @property
+    def overall(self) -> float:
+        """% of the parameters without embeddings that are gone, whether as heads, neurons or single weights."""
+        return 100.0 * (1.0 - self.parameters / self.parameters_dense)
+
+
+class MaskedHead(MaskedAccuracy):
+    """The masked-LM head with which a ticket was searched on masked text, by what it guessed before the search."""
+
+    fitted: bool = Field(description="Whether the checkpoint has none, so that one was fitted first")
+
+
+class TransferFigures(Record):
+    """The ticket of a trial on a further task: drawn by the same scores, trained and measured there."""
+
+    name: str = Field(description="Of the task, as under `transfer`")
+    outcome: "Outcome"
+    stages: tuple[StageRecord, ...] = Field(description="Those asked for beside the trial's own")
+
 
 class Outcome(Record):
     """Everything measured of one trained model."""
@@ -156,10 +202,18 @@ class Outcome(Record):
     clean: CleanFigures
     attacks: tuple[AttackFigures, ...]
     sparsity: Sparsity
+    ood: tuple[OodFigures, ...] = ()
+    flops: float | None = Field(
+        None,
+        description="Forward FLOPs in % of the dense model's: a proxy of latency that does not depend on the machine",
+    )
     flags: tuple[str, ...] = ()
+    notes: tuple[str, ...] = Field((), description="What must be known of the figures; does not bar the model")
     retrain_digest: str = Field(description="Stage whose weights these figures belong to")
     draw_digest: str | None = Field(None, description="Stage that drew the ticket; null for the whole model")
     mask: str | None = Field(None, description="Digest of the mask itself: equal for equal tickets")
+    masked_head: MaskedHead | None = Field(None, description="Of tickets searched on masked text: the head used there")
+    transfers: tuple[TransferFigures, ...] = Field((), description="The same ticket on further tasks")
 
     def metrics(self) -> dict[str, float]:
         """The figures as one flat mapping, the names used in MLflow and in the summary."""
@@ -169,10 +223,26 @@ class Outcome(Record):
             flat |= figures.metrics()
         if self.attacks:
             flat["aua"] = sum(figures.accuracy_under_attack for figures in self.attacks) / len(self.attacks)
+        for twin in self.ood:
+            flat |= twin.metrics()
+        if self.ood:
+            flat["ood"] = sum(twin.value for twin in self.ood) / len(self.ood)
+        flat["sparsity"] = self.sparsity.overall
         flat["sparsity/heads"] = self.sparsity.heads
         flat["sparsity/neurons"] = self.sparsity.neurons
         flat["sparsity/weights"] = self.sparsity.weights
         flat["parameters"] = float(self.sparsity.parameters)
+        if self.flops is not None:
+            flat["flops"] = self.flops
+        return flat | self._transfer_metrics(flat)
+
+    def _transfer_metrics(self, own: dict[str, float]) -> dict[str, float]:
+        """The figures of every further task under its name, and the means of clean and aua over all tasks."""
+        found = {transfer.name: transfer.outcome.metrics() for transfer in self.transfers}
+        flat = {f"transfer/{task}/{name}": value for task, each in found.items() for name, value in each.items()}
+        for name in ("clean", "aua") if found else ():
+            values = [each[name] for each in (own, *found.values()) if name in each]
+            flat |= {f"mean/{name}": sum(values) / len(values)} if values else {}
         return flat
 
 
@@ -190,9 +260,11 @@ class TrialRecord(Record):
 
     id: str
     number: int
+    attempt: int = Field(1, description="1, or one more for each time it was tried again after an error")
     status: TrialStatus
     method: str = Field("", description="`method.kind` of the trial")
     title: str = Field("", description="What tables call it: 'earlyrobust', 'PGD', 'robustt, shuffled + FreeLB'")
+    uses_ood_information: bool = Field(False, description="Whether its training or its value saw OOD rows")
     params: dict[str, Any]
     metrics: dict[str, float] = Field(default_factory=dict)
     values: tuple[float, ...] | None = Field(None, description="What Optuna was told; one value, or the vector")
@@ -204,6 +276,7 @@ class TrialRecord(Record):
     stages: tuple[StageRecord, ...] = ()
     cost: Cost | None = None
     error: str | None = None
+    rungs: tuple[tuple[int, float], ...] = Field((), description="Epoch and probe score, as the scheduler saw them")
     seconds: float = 0.0
 
 
@@ -231,6 +304,25 @@ class Comparison(Record):
     difference: float = Field(description="Aua points, selected minus other")
     p_value: float = Field(description="Exact McNemar test")
     distinguishable: bool
+
+
+class OodComparison(Record):
+    """A paired comparison of the selected ticket with another model on the rows of an OOD twin."""
+
+    other: str = Field(description="'dense', 'random-0' or 'trial 7'")
+    twin: str
+    difference: float = Field(description="Points of the twin's metric, selected minus other")
+    p_value: float = Field(description="Exact McNemar test of the rows answered rightly")
+    distinguishable: bool
+
+
+class Detectable(Record):
+    """Points of accuracy two models must differ by for the rows to show it: 80% power in a two-sided 5% test."""
+
+    figure: str = Field(description="'clean' or 'ood/<twin>'")
+    rows: int
+    points: float
+    paired: bool = Field(description="On the same rows, by the share on which winner and dense control disagreed")
 
 
 class Substitution(Record):
@@ -270,6 +362,7 @@ class Selection(Record):
     ticket: str | None = Field(description="Path of the ticket file inside the results folder")
     reason: str
     comparisons: tuple[Comparison, ...] = ()
+    ood: tuple[OodComparison, ...] = ()
 
 
 class Summary(Record):
@@ -280,12 +373,20 @@ class Summary(Record):
     config_digest: str
     seed: int
     status: SearchStatus
+    stopped_by: str | None = Field(None, description="What ended a search whose status is 'stopped'")
+    spent: dict[str, float] = Field(
+        default_factory=dict, description="CPU-, GPU- and wall-clock hours and money of all sessions; see search.budget"
+    )
     trials: tuple[TrialRecord, ...]
     controls: tuple[ControlRecord, ...]
     selected: Selection
     front: tuple[str, ...] = Field(description="Trials no other trial beats in every figure of the objective")
     threat_models: tuple[ThreatRecord, ...]
     cost_baselines: tuple[CostBaseline, ...] = Field((), description="PGD and FreeLB training of the whole model")
+    uses_ood_information: bool = Field(
+        False, description="Whether OOD rows entered a training or the objective of this search"
+    )
+    detectable: tuple[Detectable, ...] = Field((), description="For searches with OOD twins")
     stages: dict[str, StageUse]
     versions: dict[str, str]
     total_seconds: float

@@ -21,6 +21,7 @@ class WordCounter(torch.nn.Module):
             for word, value in weights.items():
                 self.weight[vocabulary[word]] = value
         self.bias = bias
+        self.config = SimpleNamespace(model_type="word counter")
         self.shapes: list[tuple[int, ...]] = []
 
     @property

@@ -3,6 +3,7 @@
 In float64, so that the order of additions in a batch cannot tip a comparison: not one mismatch is allowed.
 """
 
+import json
 from copy import copy
 from types import SimpleNamespace
 
@@ -125,16 +126,18 @@ def assert_parity(stock, ours):
     assert ours == stock
 
 
+STOP_WORDS = ["a", "an", "and", "as", "but", "for", "in", "is", "it", "its", "not", "of", "that", "the", "to", "with"]
+
+
 @pytest.fixture
-def stock_stop_words(monkeypatch):
-    """Tell the stock constraint which words NLTK would give it."""
+def stop_words(tmp_path, monkeypatch):
+    """A list in the place of NLTK's, for both sides: ours reads the file, the stock constraint asks NLTK."""
+    path = tmp_path / "english"
+    path.write_text("\n".join(STOP_WORDS), encoding="utf-8")
+    monkeypatch.setenv("TUNE_TICKETS_STOP_WORDS", str(path))
+    nltk_stop_words = SimpleNamespace(stopwords=SimpleNamespace(words=lambda language: STOP_WORDS))
     module = "textattack.constraints.pre_transformation.stopword_modification.nltk"
-
-    def tell(words):
-        corpus = SimpleNamespace(stopwords=SimpleNamespace(words=lambda language: sorted(words)))
-        monkeypatch.setattr(module, SimpleNamespace(corpus=corpus))
-
-    return tell
+    monkeypatch.setattr(module, SimpleNamespace(corpus=nltk_stop_words))
 
 
 def threat_or_skip(name, **options):
@@ -144,8 +147,23 @@ def threat_or_skip(name, **options):
         pytest.skip(str(error).splitlines()[0])
 
 
+def in_threes(texts):
+    """The words of the texts, every one near two others."""
+    words = sorted({word.strip(".,'\"").lower() for text in texts for word in text.split() if word.isalpha()})
+    return [words[start : start + 3] for start in range(0, len(words), 3)]
+
+
+@pytest.fixture
+def neighbour_lists(tmp_path, monkeypatch, texts):
+    """In the place of the counter-fitted lists."""
+    path = tmp_path / "neighbours.json"
+    near = {word: [other for other in three if other != word] for three in in_threes(texts) for word in three}
+    path.write_text(json.dumps(near), encoding="utf-8")
+    monkeypatch.setenv("TUNE_TICKETS_NEIGHBOURS", str(path))
+
+
 @pytest.mark.parametrize("name", ["textfooler/minilm", "textbugger/minilm", "textfooler/cf8", "bae-counterfitted/cf8"])
-def test_word_swaps_with_local_resources(name, victim, rows):
+def test_word_swaps_with_local_resources(name, victim, rows, neighbour_lists):
     from tune_tickets.attacks.parts import Bugs
     from tune_tickets.attacks.recipes import attack_maker
 
@@ -181,71 +199,52 @@ def test_bert_attack(victim, rows, masked_lm):
     assert_parity(stock, by_us(victim, rows, threat, masked_lm=masked_lm))
 
 
-def test_deepwordbug_with_local_stop_words(victim, rows, stock_stop_words):
-    from textattack.attack_recipes import DeepWordBugGao2018
+@pytest.mark.parametrize("name", ["pwws", "pwws/local", "deepwordbug", "deepwordbug/local"])
+def test_stock_recipes_without_an_encoder(name, victim, rows, stop_words, monkeypatch):
+    from textattack.attack_recipes import DeepWordBugGao2018, PWWSRen2019
     from textattack.constraints.pre_transformation import StopwordModification
 
     from tune_tickets.attacks.parts import ProtectedWords
-
-    stock_stop_words({"the"})
-    attack = DeepWordBugGao2018.build(stock_wrapper(victim))
-    attack.pre_transformation_constraints = [
-        ProtectedWords() if isinstance(part, StopwordModification) else part
-        for part in attack.pre_transformation_constraints
-    ]
-    assert_parity(by_stock(attack, rows), by_us(victim, rows, get_threat("deepwordbug/local")))
-
-
-@pytest.mark.parametrize("name", ["pwws", "deepwordbug"])
-def test_stock_recipes_on_nltk_resources(name, victim, rows, stock_stop_words, monkeypatch):
-    from textattack.attack_recipes import DeepWordBugGao2018, PWWSRen2019
-
-    from tune_tickets.attacks.word_resources import nltk_stop_words
     from tune_tickets.attacks.wordnet import wordnet
 
     threat = threat_or_skip(name)
-    stock_stop_words(nltk_stop_words())
-    if name == "pwws":
+    if name.startswith("pwws"):
         module = "textattack.transformations.word_swaps.word_swap_wordnet"
         monkeypatch.setattr(f"{module}.nltk", SimpleNamespace(download=lambda package: None))
         monkeypatch.setattr(f"{module}.wordnet", wordnet())
         monkeypatch.setattr(wordnet(), "langs", lambda: ["eng"])
-    recipe = {"pwws": PWWSRen2019, "deepwordbug": DeepWordBugGao2018}[name]
-    assert_parity(by_stock(recipe.build(stock_wrapper(victim)), rows), by_us(victim, rows, threat))
+    attack = (PWWSRen2019 if name.startswith("pwws") else DeepWordBugGao2018).build(stock_wrapper(victim))
+    if name.endswith("/local"):
+        attack.pre_transformation_constraints = [
+            ProtectedWords() if isinstance(part, StopwordModification) else part
+            for part in attack.pre_transformation_constraints
+        ]
+    assert_parity(by_stock(attack, rows), by_us(victim, rows, threat))
 
 
 @pytest.fixture
 def counter_fitted_like(tmp_path, monkeypatch, texts):
     """A file in the published format: the words of the rows with vectors that are near one another in threes."""
-    words = sorted({word.strip(".,'\"").lower() for text in texts for word in text.split() if word.isalpha()})
     generator = np.random.default_rng(0)
-    centres = generator.normal(size=(len(words) // 3 + 1, 24))
     lines = []
-    for number, word in enumerate(words):
-        vector = centres[number // 3] + 0.3 * generator.normal(size=24)
-        lines.append(f"{word} " + " ".join(f"{value:.6f}" for value in vector / np.linalg.norm(vector)))
+    for three in in_threes(texts):
+        centre = generator.normal(size=24)
+        for word in three:
+            vector = centre + 0.3 * generator.normal(size=24)
+            lines.append(f"{word} " + " ".join(f"{value:.6f}" for value in vector / np.linalg.norm(vector)))
     path = tmp_path / "counter-fitted-vectors.txt"
     path.write_text("\n".join(lines) + "\n")
     monkeypatch.setenv("TUNE_TICKETS_COUNTER_FITTED", str(path))
 
 
-@pytest.mark.parametrize("name", ["textfooler", "textbugger", "bae-counterfitted"])
-def test_stock_recipes_on_the_resources_of_the_papers(
-    name, victim, rows, counter_fitted_like, stock_stop_words, tmp_path, monkeypatch
-):
-    """The true recipes; MiniLM takes the place of the Universal Sentence Encoder on both sides."""
-    from textattack.attack_recipes import BAEGarg2019, TextBuggerLi2018, TextFoolerJin2019
-    from textattack.constraints.overlap import MaxWordsPerturbed
+@pytest.fixture
+def encoder_of_the_papers(tmp_path, monkeypatch):
+    """MiniLM in the place of the Universal Sentence Encoder, on both sides."""
     from textattack.constraints.semantics.sentence_encoders import UniversalSentenceEncoder
-    from textattack.shared import WordEmbedding
-    from textattack.transformations import WordSwapEmbedding
 
     from tune_tickets.attacks import stock_parts
     from tune_tickets.attacks.encoder import load_encoder
-    from tune_tickets.attacks.parts import LookalikeSwap
-    from tune_tickets.attacks.word_resources import nltk_stop_words
 
-    stock_parts.counter_fitted_embedding.cache_clear()
     encoder = load_encoder(torch.device("cpu"), torch.float64)
     folder = tmp_path / "use"
     (folder / "variables").mkdir(parents=True)
@@ -253,17 +252,45 @@ def test_stock_recipes_on_the_resources_of_the_papers(
         (folder / file).write_bytes(b"in the place of weights")
     monkeypatch.setenv("TUNE_TICKETS_USE", str(folder))
     monkeypatch.setattr(stock_parts, "universal_encoder", lambda: encoder.embed)
+    monkeypatch.setattr(UniversalSentenceEncoder, "encode", lambda self, sentences: encoder.embed(list(sentences)))
+
+
+@pytest.mark.usefixtures("encoder_of_the_papers", "stop_words", "counter_fitted_like")
+@pytest.mark.parametrize("name", ["textfooler", "textbugger", "bae-counterfitted"])
+def test_stock_recipes_on_the_resources_of_the_papers(name, victim, rows, monkeypatch):
+    from textattack.attack_recipes import BAEGarg2019, TextBuggerLi2018, TextFoolerJin2019
+    from textattack.constraints.overlap import MaxWordsPerturbed
+    from textattack.shared import WordEmbedding
+    from textattack.transformations import WordSwapEmbedding
+
+    from tune_tickets.attacks import stock_parts
+    from tune_tickets.attacks.parts import LookalikeSwap
+
+    stock_parts.counter_fitted_embedding.cache_clear()
     threat = threat_or_skip(name)
     embedding = stock_parts.counter_fitted_embedding()
     monkeypatch.setattr(WordEmbedding, "counterfitted_GLOVE_embedding", lambda: embedding)
-    monkeypatch.setattr(UniversalSentenceEncoder, "encode", lambda self, sentences: encoder.embed(list(sentences)))
     monkeypatch.setattr("textattack.attack_recipes.textbugger_li_2018.WordSwapHomoglyphSwap", LookalikeSwap)
     monkeypatch.setattr("textattack.attack_recipes.bae_garg_2019.WordSwapMaskedLM", lambda **_: WordSwapEmbedding(50))
     recipe = {"textfooler": TextFoolerJin2019, "textbugger": TextBuggerLi2018, "bae-counterfitted": BAEGarg2019}[name]
-    if name != "textfooler":
-        stock_stop_words(nltk_stop_words())
     attack = recipe.build(stock_wrapper(victim))
     if name == "bae-counterfitted":  # what the ticket papers' code changes in BAE, and Table 6
         attack.constraints[-1].threshold = 0.2
         attack.constraints.insert(1, MaxWordsPerturbed(max_percent=0.9))
     assert_parity(by_stock(attack, rows), by_us(victim, rows, threat))
+
+
+@pytest.mark.usefixtures("encoder_of_the_papers", "stop_words")
+def test_the_true_bert_attack(victim, rows, masked_lm, tmp_path, monkeypatch):
+    from textattack.attack_recipes import BERTAttackLi2020
+    from textattack.attack_recipes import bert_attack_li_2020 as recipe
+    from textattack.transformations import WordSwapMaskedLM
+
+    folder = tmp_path / "masked-lm"
+    masked_lm.model.save_pretrained(folder)
+    masked_lm.tokenizer.save_pretrained(folder)
+    monkeypatch.setenv("TUNE_TICKETS_MASKED_LM", str(folder))
+    own = {"masked_language_model": masked_lm.model, "tokenizer": masked_lm.tokenizer, "max_length": MAX_LENGTH}
+    monkeypatch.setattr(recipe, "WordSwapMaskedLM", lambda **options: WordSwapMaskedLM(**options, **own))
+    attack = BERTAttackLi2020.build(stock_wrapper(victim))
+    assert_parity(by_stock(attack, rows), by_us(victim, rows, get_threat("bert-attack"), masked_lm=masked_lm))

@@ -104,3 +104,20 @@ def test_resume_without_anything_to_resume(refuse):
 
 def test_unknown_columns(refuse):
     assert "review" in refuse("task.text=review")
+
+
+def test_resume_wants_a_folder_in_which_a_search_has_begun(refuse, tmp_path, tiny_yaml, capsys):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(SystemExit) as ended:
+        main(["resume", str(tmp_path / "empty")])
+    assert ended.value.code == 2
+    assert f"no config.yaml in {tmp_path / 'empty'}: no search has begun there" in capsys.readouterr().err
+    assert "it goes with --resume" in refuse("--retry-errors")
+
+    held = tmp_path / "held"
+    held.mkdir()
+    (held / "config.yaml").write_text(tiny_yaml.read_text(encoding="utf-8"), encoding="utf-8")
+    with pytest.raises(SystemExit) as ended:
+        main(["resume", str(held), "--store", str(tmp_path / "store"), "search.trials=9"])
+    assert ended.value.code == 2
+    assert "only the same experiment can be resumed" in capsys.readouterr().err

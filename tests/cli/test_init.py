@@ -67,6 +67,8 @@ def test_a_pair_task_says_which_column_is_attacked():
     task = load_experiment(path).settings.task
     assert (task.columns, task.attacked) == (("premise", "hypothesis"), "hypothesis")
     assert "attacks may change hypothesis only; premise is locked" in path.read_text()
+    assert "often lean on word overlap: task.ood: [{preset: hans}] measures it" in path.read_text()
+    assert load_experiment(path, ["task.ood=[{preset: hans}]"]).settings.task.twins == ("hans",)
 
 
 def test_names_that_yaml_would_misread_survive():

@@ -9,6 +9,7 @@ from rich.console import Console
 from tune_tickets.cli.live import (
     HEARTBEAT_SECONDS,
     EpochReport,
+    Note,
     PlainView,
     Progress,
     StageChanged,
@@ -44,6 +45,14 @@ def picture(view, width=80):
     console = Console(file=io.StringIO(), width=width, color_system=None)
     console.print(view.render())
     return [line.rstrip() for line in console.file.getvalue().splitlines()]
+
+
+def test_a_note_about_the_search_is_printed_as_it_is_and_is_no_trial(console, clock):
+    text = "A stage needs 1 GPU, 0 free, autoscaler may add 4 [of the kind gpu], or whatever else a long line may say"
+    for view in (PlainView(2, console, clock), TerminalView(2, console, clock)):
+        view.handle(Note(text))
+        assert lines(console)[-1].endswith(text)
+    assert not any("trial 0" in line for line in picture(view))
 
 
 def test_plain_lines_tell_the_whole_story_of_a_trial(console, clock):

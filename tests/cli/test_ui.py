@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tune_tickets.cli.ui import SAFE, find_results, free_port, server_command
+from tune_tickets.cli.ui import SAFE, find_results, free_port, server_command, server_environment
 from tune_tickets.errors import TicketsError
 
 
@@ -64,6 +64,16 @@ def test_the_server_listens_on_this_machine_only_and_takes_no_uploads(tmp_path):
     assert pairs["--backend-store-uri"] == f"sqlite:///{tmp_path}/a b/mlflow.db"
     assert pairs["--default-artifact-root"] == f"file://{tmp_path}/a%20b/mlartifacts"
     assert "--no-serve-artifacts" in command
+
+
+def test_settings_of_another_server_do_not_reach_ours(monkeypatch):
+    monkeypatch.setenv("MLFLOW_SERVER_DISABLE_SECURITY_MIDDLEWARE", "true")
+    monkeypatch.setenv("MLFLOW_BACKEND_STORE_URI", "postgresql://elsewhere/db")
+    monkeypatch.setenv("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "true")
+    monkeypatch.setenv("HOME", "/home/me")
+    found = server_environment()
+    assert {name: value for name, value in found.items() if "MLFLOW" in name} == SAFE
+    assert found["HOME"] == "/home/me"
 
 
 @pytest.mark.integration

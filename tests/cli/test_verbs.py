@@ -23,12 +23,12 @@ def test_help_needs_no_heavy_import():
         "import sys\n"
         "from tune_tickets.cli.app import main\n"
         "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
-        "heavy = {'torch', 'transformers', 'ray', 'mlflow', 'optuna', 'textattack', 'pandas', 'scipy'}\n"
+        "heavy = {'torch', 'transformers', 'ray', 'mlflow', 'optuna', 'textattack', 'pandas', 'scipy', 'matplotlib'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert printed.strip().endswith("[]")
-    for verb in ("run", "init", "validate", "plan", "attack", "predict", "fetch", "ui"):
+    for verb in ("run", "init", "validate", "plan", "attack", "predict", "fetch", "ui", "pictures"):
         assert verb in printed
 
 
@@ -38,6 +38,16 @@ def test_validate_says_what_it_found(tiny_yaml, capsys):
     assert "3 search domains" in printed
     assert "128 train, 48 select and 32 report rows" in printed
     assert "2 layers of 4 heads and 48 neurons" in printed
+
+
+def test_validate_and_plan_name_the_ood_twins(tiny_yaml, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    planted = "task.planted={markers: [x, z], rows: {select: 16, report: 8}}"
+    main_ended(["validate", str(tiny_yaml), planted])
+    assert "OOD twin reversed with 16 select and 8 report rows" in capsys.readouterr().out
+    main_ended(["plan", str(tiny_yaml), planted])
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if " ood " in line]
+    assert [cell.strip() for cell in line.split("│")[1:6]] == ["ood", "4", "0", "<= 4", "reversed 16 rows"]
 
 
 def test_out_of_reach_of_the_hub_a_plan_says_what_it_could_not_count(tiny_yaml, capsys, monkeypatch):
@@ -63,7 +73,8 @@ def test_every_shipped_yaml_is_valid_planned_and_opens_with_its_command(path, tm
     assert "is valid" in printed
     assert "retrain" in printed
     assert f"python scripts/tune.py {path.relative_to(ROOT)}" in path.read_text(encoding="utf-8")
-    assert ("Not looked at" in printed) == (path.parent.name == "paper"), "only the papers' files need the hub"
+    of_the_hub = path.parent.name == "paper" or path.name == "srnets-hans.yaml"
+    assert ("Not looked at" in printed) == of_the_hub, "only the papers' files and data need the hub"
     assert list(tmp_path.iterdir()) == [], "plan must write nothing"
 
 

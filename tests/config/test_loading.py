@@ -180,7 +180,7 @@ def test_booleans_are_not_numbers(file):
 
 
 def test_domains_stand_only_where_trials_may_differ(file):
-    assert "only in the sections method, retraining, ablation" in refused(file, "search.trials={int: [1, 2]}")
+    assert "only in the sections method, retraining, ablation, transfer" in refused(file, "search.trials={int: [1, 2]}")
 
 
 def test_a_condition_that_cannot_hold_is_refused(file):

@@ -2,9 +2,11 @@
 
 from tune_tickets.config.ablation import Ablation
 from tune_tickets.config.adversary import Adversary
+from tune_tickets.config.debiasing import BiasModel, Debiasing, Teacher
 from tune_tickets.config.evaluation import Controls, Evaluation, Probe
 from tune_tickets.config.experiment import Settings
-from tune_tickets.config.method import Drawing, EarlyRobust, FineTune, Imp, RandomTicket, RobustT
+from tune_tickets.config.masked_lm import Fitting, MaskedLM
+from tune_tickets.config.method import Drawing, EarlyRobust, FineTune, Imp, ORTicket, RandomTicket, RobustT
 from tune_tickets.config.model import Model
 from tune_tickets.config.objective import Objective
 from tune_tickets.config.regulariser import Regulariser
@@ -12,23 +14,31 @@ from tune_tickets.config.resources import Resources
 from tune_tickets.config.retraining import Retraining
 from tune_tickets.config.schema import json_schema
 from tune_tickets.config.search import Asha, Search
+from tune_tickets.config.srnets import SRNets, Start
 from tune_tickets.config.task import Rows, Task
 from tune_tickets.config.tracking import Tracking
+from tune_tickets.config.transfer import Transfer
 
 SECTIONS = (Adversary, Controls, Evaluation, Probe, Drawing, EarlyRobust, FineTune, RandomTicket, Model, Objective)
 SECTIONS += (Ablation, Imp, RobustT, Regulariser, Resources, Retraining, Asha, Search, Rows, Task, Tracking, Settings)
+SECTIONS += (BiasModel, Debiasing, Teacher, SRNets, Start, Fitting, MaskedLM, ORTicket, Transfer)
 
 
 def test_numbers_and_choices_of_searchable_sections_allow_domains():
     definitions = json_schema()["$defs"]
     for section, field in (
         ("EarlyRobust", "gamma"),
+        ("ORTicket", "search_on"),
         ("Adversary", "norm"),
         ("Drawing", "heads"),
         ("Retraining", "epochs"),
         ("Imp", "rewinding"),
         ("Ablation", "weights"),
         ("Regulariser", "kind"),
+        ("Debiasing", "loss"),
+        ("SRNets", "paradigm"),
+        ("Start", "at"),
+        ("BiasModel", "folds"),
     ):
         assert {"$ref": "#/$defs/Domain"} in definitions[section]["properties"][field]["anyOf"]
 

@@ -6,6 +6,11 @@ from tune_tickets.config.experiment import Settings
 from tune_tickets.config.title import title
 
 NO_ADVERSARY = {"kind": "none"}
+MARKER = {"features": "marker", "markers": ["#", "~"]}
+
+
+def debiased(loss):
+    return {"debiasing": {"loss": loss, "bias": MARKER}}
 
 
 @pytest.mark.parametrize(
@@ -22,9 +27,19 @@ NO_ADVERSARY = {"kind": "none"}
             },
             "InfoBERT + FreeLB",
         ),
+        ({"method": {"kind": "finetune"}, "retraining": debiased("poe")}, "PoE"),
+        ({"method": {"kind": "finetune"}, "retraining": debiased("ce")}, "finetune"),
+        ({"method": {"kind": "imp"}, "retraining": debiased("confidence")}, "imp + confidence"),
+        (
+            {"retraining": debiased("reweight") | {"adversary": {"kind": "freelb"}}},
+            "earlyrobust + reweighting + FreeLB",
+        ),
         ({"method": {"kind": "finetune"}, "ablation": {"weights": "reinitialised"}}, "finetune, reinitialised"),
         ({"method": {"kind": "finetune"}, "ablation": {"mask": "shuffled", "structure": "discarded"}}, "finetune"),
         ({}, "earlyrobust"),
+        ({"method": {"kind": "orticket"}, "retraining": {"adversary": {"kind": "freelb"}}}, "orticket + FreeLB"),
+        ({"method": {"kind": "orticket", "adversary": NO_ADVERSARY}}, "orticket, no adversary"),
+        ({"method": {"kind": "orticket", "search_on": "task"}}, "orticket, on task"),
         ({"method": {"kind": "earlyrobust", "adversary": NO_ADVERSARY}}, "EarlyBERT"),
         ({"method": {"kind": "earlyrobust", "penalty_heads": 0.0, "penalty_neurons": 0.0}}, "earlyrobust, no penalty"),
         ({"method": {"kind": "robustt"}, "retraining": {"adversary": {"kind": "pgd"}}}, "robustt + PGD"),

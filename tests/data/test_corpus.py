@@ -5,8 +5,8 @@ import gzip
 import pytest
 
 from tune_tickets.data.bundled import read_bundled
-from tune_tickets.data.corpus import read_corpus, sample_texts
-from tune_tickets.errors import DataError
+from tune_tickets.data.corpus import read_corpus, sample_texts, texts_in_order
+from tune_tickets.errors import DataError, Unreachable
 
 
 def test_bundled_reviews_are_both_corpora_without_their_labels():
@@ -53,3 +53,34 @@ def test_a_file_that_is_no_gzip_is_named(tmp_path):
     (tmp_path / "c.txt.gz").write_bytes(b"plain")
     with pytest.raises(DataError, match=r"c\.txt\.gz: cannot be read"):
         read_corpus(str(tmp_path / "c.txt.gz"))
+
+
+def test_texts_in_order_keep_their_neighbours_and_a_sample_of_them_their_order():
+    texts = ["b", " ", "a", "", " b ", "c"]
+    assert texts_in_order(texts, None, seed=0) == ("b", "a", "b", "c")
+    assert texts_in_order(texts, 9, seed=0) == ("b", "a", "b", "c")
+    many = [f"{number:03}" for number in range(200)]
+    sample = texts_in_order(many, 50, seed=0)
+    assert len(set(sample)) == 50
+    assert list(sample) == sorted(sample)
+    assert sample == texts_in_order(many, 50, seed=0)
+    assert sample != texts_in_order(many, 50, seed=1)
+
+
+def test_a_hub_id_with_a_subset_is_asked_of_the_hub():
+    with pytest.raises(Unreachable, match="'Salesforce/wikitext' is neither a file here nor a data set"):
+        read_corpus("Salesforce/wikitext:wikitext-2-raw-v1")
+
+
+def test_of_a_hub_data_set_the_training_texts_are_taken(monkeypatch):
+    import datasets
+
+    asked = []
+
+    def load(source, subset, split):
+        asked.append((source, subset, split))
+        return datasets.Dataset.from_dict({"text": [" = Title = ", "", "a paragraph"]})
+
+    monkeypatch.setattr(datasets, "load_dataset", load)
+    assert read_corpus("Salesforce/wikitext:wikitext-2-raw-v1") == [" = Title = ", "", "a paragraph"]
+    assert asked == [("Salesforce/wikitext", "wikitext-2-raw-v1", "train")]

@@ -26,3 +26,19 @@ def test_agreement_by_hand():
     assert agreement(predicted, LABELS) == pytest.approx((0.8 - 0.52) / 0.48)
     assert agreement(LABELS, LABELS) == pytest.approx(1.0)
     assert agreement(torch.zeros(3, dtype=torch.long), torch.zeros(3, dtype=torch.long)) == 0.0
+
+
+def test_a_choice_among_some_classes_leaves_the_others_out(tiny_backbone):
+    import torch
+
+    from tune_tickets.config.model import Model
+    from tune_tickets.evaluation.clean import predict
+    from tune_tickets.models.backbone import load_backbone
+    from tune_tickets.training.batches import encode
+
+    model, tokenizer = load_backbone(Model(source=str(tiny_backbone)), ("a", "b", "c"), seed=0)
+    with torch.no_grad():
+        model.classifier.bias.copy_(torch.tensor([9.0, 0.0, 5.0]))  # a before c before b, whatever the text
+    rows = encode(tokenizer, [("a film",), ("the plot",)], [0, 1], 8)
+    assert predict(model, rows, 2).tolist() == [0, 0]
+    assert predict(model, rows, 2, among=torch.tensor([1, 2])).tolist() == [2, 2]

@@ -31,7 +31,7 @@ def session(ray_folder, tmp_path_factory):
     for path in databases:
         path.write_bytes(b"")
     os.environ["TUNE_TICKETS_RAY_DIR"] = str(ray_folder)
-    with ray_session(Resources(), databases):
+    with ray_session(Resources(), databases, str(tmp_path_factory.mktemp("unused"))):
         yield databases
     del os.environ["TUNE_TICKETS_RAY_DIR"]
 
@@ -89,20 +89,56 @@ def test_trials_with_different_goals_on_one_trajectory_take_turns(setting):
 def test_a_failing_stage_says_why_to_everyone_who_waits(setting):
     broker, url, _ = setting
     stage = Stage("draw", {"kind": "shuffled", "ticket_seed": 0}, {"like": StageKey("draw", "0" * 64, "none")})
-    with pytest.raises(StageFailed, match=r"stage 'draw' failed: StoreError: the store .* has no result of stage draw"):
+    with pytest.raises(StageFailed, match=r"stage 'draw' failed: Unreadable: the store .* has no result of stage draw"):
         BrokerRunner(broker, url, "trial").run(stage)
+
+
+def retraining(pipeline: Pipeline, epochs: int) -> Stage:
+    inputs = pipeline._retrain(None).inputs
+    return Stage(
+        "retrain", {**inputs, "retraining": {**inputs["retraining"], "epochs": epochs}}, {"data": pipeline.world.data}
+    )
+
+
+def test_what_stages_cannot_read_is_set_aside_once_and_computed_again(setting, tmp_path):
+    _, _, pipeline = setting
+    store = tmp_path / "store"
+
+    def break_all(pattern: str) -> None:
+        for path in store.glob(pattern):
+            path.write_bytes(path.read_bytes()[:-1])
+
+    trained = pipeline._run(pipeline._retrain(pipeline.draw(lambda record: None)), lambda record: None)
+    pipeline.stages.clear()
+    break_all("draw/*/attempt-*/mask.safetensors")
+    break_all("retrain/*/attempt-*/ticket.safetensors")
+    assert pipeline._run(pipeline._evaluate(trained), lambda record: None).record["clean"]["rows"] == 48
+    assert [(stage.name, stage.cached) for stage in pipeline.stages] == [
+        ("draw", False), ("retrain", False), ("evaluate", False)
+    ]  # fmt: skip
+    assert sorted(path.parts[-4] for path in (store / "quarantine").rglob("reason.json")) == ["draw", "retrain"]
+
+    break_all("retrain/*/attempt-*/ticket.safetensors")
+    [threat] = pipeline.world.threats
+    pipeline.settings = pipeline.settings.model_copy(
+        update={"evaluation": pipeline.settings.evaluation.model_copy(update={"shard": 4})}
+    )
+    shards = pipeline._shards(trained, threat, None)
+    assert len(pipeline._run_all(shards)) == len(shards) == 2
+    assert len(list((store / "quarantine").rglob("reason.json"))) == 3, "shards that find the same damage"
 
 
 def test_a_stage_that_nobody_waits_for_any_more_is_cancelled(setting):
     broker, url, pipeline = setting
-    inputs = pipeline._retrain(None).inputs
-    long = Stage(
-        "retrain", {**inputs, "retraining": {**inputs["retraining"], "epochs": 1000}}, {"data": pipeline.world.data}
-    )
+    long = retraining(pipeline, 1000)
     reply = ray.get(broker.join.remote(long, "impatient", 0))
     assert reply.launched
     assert [row["stage"] for row in ray.get(broker.snapshot.remote())] == ["retrain"]
+    ray.get(broker.join.remote(long, "patient", 0))
     ray.get(broker.leave.remote(long.digest, "impatient"))
+    time.sleep(1.0)
+    assert [row["waiters"] for row in ray.get(broker.snapshot.remote())] == [["patient"]]
+    ray.get(broker.leave.remote(long.digest, "patient"))
     deadline = time.monotonic() + 30
     while ray.get(broker.snapshot.remote()) and time.monotonic() < deadline:
         time.sleep(0.2)
@@ -110,13 +146,84 @@ def test_a_stage_that_nobody_waits_for_any_more_is_cancelled(setting):
     assert Store(url).result(long) is None
 
 
+def wanted_by(broker, url: str, stage: Stage, names: list[str]) -> tuple[list[threading.Thread], dict, dict]:
+    """Threads in which trials wait for a stage, and what they see and get."""
+    histories: dict = {name: [] for name in names}
+    results: dict = {}
+
+    def want(name: str) -> None:
+        results[name] = BrokerRunner(broker, url, name).run(stage, histories[name].append)
+
+    threads = [threading.Thread(target=want, args=(name,)) for name in names]
+    for thread in threads:
+        thread.start()
+    return threads, histories, results
+
+
+def under_way(broker, records: int) -> None:
+    """Wait until the only stage of a broker has shown something."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        if any(row["done"] >= records for row in ray.get(broker.snapshot.remote()) if not row["elsewhere"]):
+            return
+        time.sleep(0.1)
+    pytest.fail("no stage has begun")
+
+
+def test_a_killed_broker_comes_back_and_nothing_is_lost_or_doubled(setting, ray_folder, tmp_path):
+    broker, url, pipeline = setting
+    ray.get(broker.tell_values.remote((0.5,)))
+    stage = retraining(pipeline, 60)
+    threads, histories, results = wanted_by(broker, url, stage, ["one", "two"])
+    under_way(broker, records=16)
+    [pid] = processes(ray_folder, b"ray::Broker")
+    os.kill(pid, signal.SIGKILL)
+    for thread in threads:
+        thread.join(timeout=240)
+    assert ray.get(broker.best_values.remote()) == [(0.5,)]
+    assert [pid] != processes(ray_folder, b"ray::Broker")
+    assert results["one"].history == results["two"].history
+    for history in histories.values():
+        assert [record["epoch"] for record in history] == list(range(1, 61))
+    assert len(list((tmp_path / "store" / "retrain").glob("*/attempt-*"))) == 1
+    undisturbed = LocalRunner(f"{url}-undisturbed", pipeline.settings.resources)
+    preflight(load_experiment(tmp_path / "tiny.yaml"), Store(f"{url}-undisturbed"))
+    assert undisturbed.run(stage).history == results["one"].history
+
+
+def test_a_second_cluster_on_the_store_waits_for_the_stage_of_the_first(setting, tmp_path):
+    broker, url, pipeline = setting
+    other = start_broker(f"other-{tmp_path.name}", url, Resources())
+    try:
+        stage = retraining(pipeline, 30)
+        [first], _, results = wanted_by(broker, url, stage, ["here"])
+        under_way(broker, records=1)
+        [second], histories, elsewhere = wanted_by(other, url, stage, ["there"])
+        seen: list[str] = []
+        while second.is_alive():
+            seen += [row["elsewhere"] for row in ray.get(other.snapshot.remote())]
+            second.join(0.2)
+        first.join(timeout=120)
+    finally:
+        ray.kill(other)
+    assert seen, "the second one has to wait"
+    assert all(where.startswith("process ") for where in seen)
+    assert (results["here"].computed, elsewhere["there"].computed) == (True, False)
+    assert elsewhere["there"].history == results["here"].history == histories["there"]
+    assert len(list((tmp_path / "store" / "retrain").glob("*/attempt-*"))) == 1
+
+
 def computing(ray_folder: Path) -> list[int]:
     """The processes of this session that compute a stage right now."""
+    return processes(ray_folder, b"ray::compute")
+
+
+def processes(ray_folder: Path, named: bytes) -> list[int]:
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
             ours = f"TUNE_TICKETS_RAY_DIR={ray_folder}".encode() in (process / "environ").read_bytes().split(b"\0")
-            if ours and (process / "cmdline").read_bytes().startswith(b"ray::compute"):
+            if ours and (process / "cmdline").read_bytes().startswith(named):
                 found.append(int(process.name))
         except OSError:
             continue

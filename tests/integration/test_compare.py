@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from tune_tickets.records import Summary
-from tune_tickets.report.side_by_side import SideBySide
+from tune_tickets.reporting.side_by_side import SideBySide
 
 pytestmark = pytest.mark.integration
 YAML = """\

@@ -14,9 +14,11 @@ name: methods
 model: {{source: {model}}}
 task: {{source: {data}, max_length: 24, rows: {{train: 128, select: 48, report: 32}}}}
 method:
-  kind: {{choice: [earlyrobust, robustt, imp, random, finetune]}}
+  kind: {{choice: [earlyrobust, robustt, imp, srnets, random, finetune]}}
   scores: {{choice: [masks, magnitude], when: {{method.kind: robustt}}}}
-  epochs: {{choice: [1.0], when: {{method.kind: [robustt, imp]}}}}
+  epochs: {{choice: [1.0], when: {{method.kind: [robustt, imp, srnets]}}}}
+  paradigm: {{choice: [finetuned, isolated], when: {{method.kind: srnets}}}}
+  pruning: {{choice: [mask_training, imp], when: {{method.paradigm: finetuned}}}}
   adversary: {{kind: {{choice: [freelb, none], when: {{method.kind: earlyrobust}}}}}}
 ablation:
   mask: {{choice: [found, shuffled]}}
@@ -41,6 +43,7 @@ WHOLE = {"ablation.mask": "found", "ablation.weights": "pretrained", "ablation.s
 WHOLE |= {"retraining.adversary.kind": "none", "retraining.regulariser.kind": "none"}
 FREELB = {"method.kind": "finetune", "retraining.adversary.kind": "freelb"}
 MASKS = {"method.kind": "robustt", "method.scores": "masks", "method.epochs": 1.0}
+SRNETS = {"method.kind": "srnets", "method.epochs": 1.0}
 STARTS = [
     {"method.kind": "earlyrobust", "method.adversary.kind": "freelb"},
     MASKS,
@@ -54,6 +57,9 @@ STARTS = [
     {"method.kind": "finetune", "retraining.adversary.kind": "pgd"},
     FREELB,
     FREELB | {"retraining.regulariser.kind": "infobert"},
+    SRNETS | {"method.paradigm": "finetuned", "method.pruning": "mask_training"},
+    SRNETS | {"method.paradigm": "finetuned", "method.pruning": "imp"},
+    SRNETS | {"method.paradigm": "isolated"},
 ]
 
 
@@ -76,10 +82,15 @@ def test_all_methods_and_ablations_in_one_experiment(cli, tiny_backbone, tiny_da
     assert masks[1] == masks[6] == masks[7]
     assert len(set(masks[:8])) == 6
     cut = [round(trial["metrics"]["sparsity/weights"]) for trial in trials]
-    assert cut == [0, 30, 30, 0, 0, 30, 30, 0] + [0] * 4
+    assert cut == [0, 30, 30, 0, 0, 30, 30, 0] + [0] * 4 + [50] * 3
     baselines = {trials[index]["outcome"]["retrain_digest"] for index in (4, 9, 10, 11)}
     assert len(baselines) == 4, "fine-tuning, PGD, FreeLB and InfoBERT are four models"
-    assert (masks[8] is None, masks[9:]) == (False, [None] * 3), "EarlyBERT draws a ticket, the other baselines none"
+    assert (masks[8] is None, masks[9:12]) == (False, [None] * 3), "EarlyBERT draws a ticket, the other baselines none"
+    assert masks[12] == masks[14] != masks[13], "one mask training serves both paradigms"
+    own = [trial["cost"]["retraining"]["passes"] for trial in trials[12:]]
+    assert own == [0.0, 0.0, 8.0], "two are taken as they are, the third is retrained"
+    assert summary["stages"]["srnets_masks"]["computed"] == 1
+    assert summary["stages"]["srnets_imp"]["computed"] == 5, "after each of five cuts"
     assert load_ticket(out / "best_ticket.safetensors").predict(["a good film"])
     logged = [set(run.data.metrics) for run in runs_of(Path(out)) if run.info.run_name.startswith("trial")]
     assert len(logged) == len(points)

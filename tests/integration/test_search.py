@@ -1,6 +1,7 @@
 """The one command, end to end on the tiny model: results, reuse, failures, Ctrl-C."""
 
 import json
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -41,9 +42,20 @@ def artifacts_of(folder: Path, run) -> list[str]:
     return [file.path for file in MlflowClient(f"sqlite:///{folder}/mlflow.db").list_artifacts(run.info.run_id)]
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    return {}
+def damage_masks(store: Path) -> None:
+    for blob in (store / "draw").rglob("mask.safetensors"):
+        blob.write_bytes(b"damaged")
+
+
+def damaged_masks(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("mask.safetensors") if path.read_bytes() == b"damaged"]
+
+
+def registered(folder: Path, name: str):
+    from mlflow import MlflowClient
+
+    store = f"sqlite:///{folder}/mlflow.db"
+    return MlflowClient(store, store).get_model_version_by_alias(name, "best")
 
 
 def test_a_search_leaves_everything_the_readme_promises(cli, tiny_yaml, tmp_path, environment):
@@ -58,49 +70,89 @@ def test_a_search_leaves_everything_the_readme_promises(cli, tiny_yaml, tmp_path
     assert len({trial.stages[0].digest for trial in summary.trials}) == 1, "one trajectory serves all ratios and gammas"
     assert summary.stages["search"].computed < 3
     assert states_of(out) == [TrialState.COMPLETE] * 3
+    check_files(out, printed, summary)
+    check_runs(out, summary)
+    assert left_behind(environment[TAG]) == []
 
-    assert summary.selected.trial is not None
+    code, printed = cli("plan", tiny_yaml, "controls.random=true", f"store={out / 'store'}")
+    assert code == 0, printed
+    assert "search" in printed
+    # On the same store, to spare the gate further searches: what it gives back, mends, and cannot mend.
+    check_repeated(cli, tiny_yaml, out, tmp_path / "again")
+    check_mended(cli, tiny_yaml, out / "store", tmp_path / "mended")
+    check_tried_again(cli, tiny_yaml, out / "store", tmp_path / "broken")
+
+
+def check_files(out, printed, summary):
+    winner = winner_of(summary)
     assert "Best ticket" in printed
     assert "cannot be told" in printed or "accuracy under attack than" in printed
     ticket = load_ticket(out / summary.selected.ticket)
     assert {label for label, _ in ticket.predict(["a good film", "a bad film"])} == {"neg", "pos"}
-    winner = next(trial for trial in summary.trials if trial.id == summary.selected.trial)
     assert ticket.metadata.params == winner.params
-
     for trial in summary.trials:
         table = pyarrow.parquet.read_table(out / "attacked" / f"{trial.id}-textbugger-minilm.parquet")
         assert table.num_rows == 8
-    runs = runs_of(out)
-    parents = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
-    assert len(parents) == 1
-    assert len(runs) == 1 + 3 + 2
-    assert all(run.info.status == "FINISHED" for run in runs)
-
     [threat] = summary.threat_models
     assert threat.substitutions_of == summary.selected.trial
     assert threat.substitutions
     shown = (out / "substitutions.txt").read_text(encoding="utf-8")
     assert f"[[{threat.substitutions[0].old} -> {threat.substitutions[0].new}]]" in shown
     assert f"a sample to judge: {out / 'substitutions.txt'}" in printed
-    assert "substitutions.txt" in artifacts_of(out, parents[0])
-    assert left_behind(environment[TAG]) == []
+    drawn = {path.stem for path in (out / "pictures").glob("*.svg")}
+    wanted = {"front", "patterns", "mask-distances", "sparsity-neurons", "epochs", "losses", "parallel", "examples"}
+    assert wanted <= drawn
+    assert {path.stem for path in (out / "pictures").glob("*.png")} == drawn
+    assert f"Pictures: {out / 'pictures'}" in printed
+    assert "Mask distance between mini-epochs" in (out / "report.html").read_text(encoding="utf-8")
+    assert f"Report: {out / 'report.html'}" in printed
 
-    again = tmp_path / "again"
+
+def check_runs(out, summary):
+    runs = runs_of(out)
+    [parent] = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
+    assert len(runs) == 1 + 3 + 2
+    assert all(run.info.status == "FINISHED" for run in runs)
+    assert {one.tags[0].value for run in runs for one in run.inputs.dataset_inputs} == {"train", "select"}
+    [best] = [run for run in runs if run.data.tags.get("selected") == "true"]
+    assert registered(out, "tiny").run_id == best.info.run_id
+    assert {"substitutions.txt", "pictures", "report.html"} <= set(artifacts_of(out, parent))
+
+
+def check_repeated(cli, tiny_yaml, out, again):
+    """All of it comes from the store, though the winner's weights are damaged there."""
+    summary = summary_of(out)
+    winner, ticket = winner_of(summary), load_ticket(out / summary.selected.ticket)
+    [blob] = (out / "store" / "retrain" / winner.outcome.retrain_digest).rglob("ticket.safetensors")
+    blob.write_bytes(blob.read_bytes()[:-1])
     code, printed = cli("run", tiny_yaml, "--output", again, "controls.random=true", "--store", out / "store")
     assert code == 0, printed
     repeated = summary_of(again)
     assert all(use.computed == 0 for use in repeated.stages.values())
     assert [trial.metrics for trial in repeated.trials] == [trial.metrics for trial in summary.trials]
+    assert load_ticket(again / "best_ticket.safetensors").metadata.params == winner.params
+    [reason] = (out / "store" / "quarantine").rglob("reason.json")
+    assert "ticket.safetensors is changed" in reason.read_text()
+    assert load_ticket(again / "best_ticket.safetensors").predict(["a good film"]) == ticket.predict(["a good film"])
 
-    code, printed = cli("plan", tiny_yaml, "controls.random=true", f"store={out / 'store'}")
+
+def check_mended(cli, tiny_yaml, store, mended):
+    """Masks that are damaged are drawn again for whoever reads them."""
+    damage_masks(store)
+    code, printed = cli("run", tiny_yaml, "--output", mended, "--store", store, "retraining.epochs=2")
     assert code == 0, printed
-    assert "search" in printed
+    assert [trial.status for trial in summary_of(mended).trials] == ["complete"] * 3
+    assert summary_of(mended).stages["draw"].computed == len(damaged_masks(store / "quarantine")) > 0
+    assert not list((store / "in-use").iterdir())
 
-    for blob in (out / "store" / "draw").rglob("mask.safetensors"):
-        blob.write_bytes(b"damaged")
-    broken = tmp_path / "broken"
+
+def check_tried_again(cli, tiny_yaml, store, broken):
+    """What cannot be mended fails trials; once the cause is gone, they are tried again under their numbers."""
+    damage_masks(store)
+    for recipe in (store / "draw").rglob("stage.json"):
+        recipe.unlink()  # how they were drawn is no longer known either
     code, printed = cli(
-        "run", tiny_yaml, "--output", broken, "--store", out / "store", "retraining.epochs=2", "search.trials=6",
+        "run", tiny_yaml, "--output", broken, "--store", store, "retraining.epochs=3", "search.trials=6",
         "search.failures_in_a_row=2", "search.concurrency=1",
     )  # fmt: skip
     assert code == 1, printed
@@ -108,10 +160,26 @@ def test_a_search_leaves_everything_the_readme_promises(cli, tiny_yaml, tmp_path
     assert "does not match its digest" in printed
     assert "Traceback" not in printed
     assert summary_of(broken).status == "stopped"
-    assert TrialState.RUNNING not in states_of(broken)
     failed = [trial for trial in summary_of(broken).trials if trial.status == "failed"]
     assert failed
     assert all("mask.safetensors does not match its digest" in trial.error for trial in failed)
+    assert states_of(broken)[: len(failed)] == [TrialState.FAIL] * len(failed)
+
+    shutil.rmtree(store / "draw")
+    code, printed = cli("resume", broken, "--retry-errors", "--store", store)
+    assert code == 0, printed
+    assert f"to be tried again after an error: {len(failed)}" in printed
+    mended = summary_of(broken)
+    assert [(trial.id, trial.status) for trial in mended.trials] == [(f"t{n:03d}", "complete") for n in range(6)]
+    assert [trial.attempt for trial in mended.trials][: len(failed)] == [2] * len(failed)
+    assert [trial.params for trial in mended.trials][: len(failed)] == [trial.params for trial in failed]
+    assert len(runs_of(broken)) == 1 + 6 + 1, "a run is taken up again with its trial"
+    assert {run.info.status for run in runs_of(broken)} == {"FINISHED"}
+
+
+def winner_of(summary):
+    [winner] = [trial for trial in summary.trials if trial.id == summary.selected.trial]
+    return winner
 
 
 def test_ctrl_c_ends_in_good_order_and_the_search_can_go_on(start, cli, tiny_yaml, tmp_path, environment):
@@ -124,24 +192,27 @@ def test_ctrl_c_ends_in_good_order_and_the_search_can_go_on(start, cli, tiny_yam
     process.send_signal(signal.SIGINT)
     printed, _ = process.communicate(timeout=120)
     assert process.returncode == 130, printed
-    assert "--resume" in printed
+    assert f"tune-tickets resume {out}" in printed
     assert "Traceback" not in printed
     before = summary_of(out)
     assert before.status == "interrupted"
     assert 1 <= len([trial for trial in before.trials if trial.status == "complete"]) < 5
-    assert TrialState.RUNNING not in states_of(out)
     assert {run.info.status for run in runs_of(out)} <= {"FINISHED", "KILLED"}
     assert left_behind(environment[TAG]) == []
 
     code, printed = cli("run", tiny_yaml, *more)
     assert code == 2
     assert "--resume" in printed
-    code, printed = cli("run", tiny_yaml, *more, "--resume")
+    code, printed = cli("resume", out)
     assert code == 0, printed
+    assert "Resumed. Trials finished: " in printed
     after = summary_of(out)
     assert after.status == "finished"
     complete = [trial for trial in after.trials if trial.status == "complete"]
-    assert len(complete) == 5
+    assert [trial.id for trial in complete] == [f"t{number:03d}" for number in range(5)]
+    assert states_of(out) == [TrialState.COMPLETE] * 5
+    assert {run.info.status for run in runs_of(out)} == {"FINISHED"}
+    assert len(runs_of(out)) == 1 + 5 + 1
     kept = {trial.id: trial.metrics for trial in after.trials}
     assert all(kept[trial.id] == trial.metrics for trial in before.trials if trial.status == "complete")
 

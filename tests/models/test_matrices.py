@@ -2,7 +2,7 @@ import torch
 from transformers import AutoModelForSequenceClassification, BertConfig
 
 from tests.models.tiny import tiny_model
-from tune_tickets.models.matrices import output_projections, weight_matrices
+from tune_tickets.models.matrices import matrices_with_classifier, output_projections, weight_matrices
 
 
 def test_a_12_layer_bert_has_73_masked_matrices_of_the_published_size():
@@ -36,3 +36,18 @@ def test_output_projections_come_by_layer():
     heads, neurons = output_projections(tiny_model())
     assert list(heads) == [f"bert.encoder.layer.{layer}.attention.output.dense.weight" for layer in (0, 1)]
     assert list(neurons) == [f"bert.encoder.layer.{layer}.output.dense.weight" for layer in (0, 1)]
+
+
+def test_srnets_prune_84_million_weights_of_the_layers_and_the_classifier_of_bert_base():
+    with torch.device("meta"):
+        model = AutoModelForSequenceClassification.from_config(BertConfig(num_labels=3))
+    found = matrices_with_classifier(model, pooler=False)
+    assert (len(found), list(found)[-1]) == (73, "classifier.weight")
+    assert sum(linear.weight.numel() for linear in found.values()) == 84_934_656 + 3 * 768
+    assert list(matrices_with_classifier(model, pooler=True))[-2:] == ["bert.pooler.dense.weight", "classifier.weight"]
+
+
+def test_the_dense_layer_of_robertas_head_takes_the_place_of_the_pooler():
+    found = list(matrices_with_classifier(tiny_model("roberta"), pooler=True))
+    assert found[-2:] == ["classifier.dense.weight", "classifier.out_proj.weight"]
+    assert len(matrices_with_classifier(tiny_model("roberta"), pooler=False)) == 13

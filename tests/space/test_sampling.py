@@ -94,3 +94,11 @@ def test_an_override_that_fixes_a_domain_takes_it_out_of_warm_starts(tmp_path):
     point = "search:\n  warm_starts:\n    - {method.gamma: 0.1, method.drawing.heads: 1/6}\n"
     path.write_text(YAML + point, encoding="utf-8")
     assert warm_starts(load_experiment(path, ["method.gamma=0.3"])) == [{"method.drawing.heads": 1 / 6}]
+
+
+def test_an_override_of_a_whole_section_takes_what_stood_in_it_out_of_warm_starts(tmp_path):
+    path = tmp_path / "space.yaml"
+    start = "search: {warm_starts: [{method.adversary.steps: 4, method.gamma: 0.1}]}\n"
+    path.write_text(YAML.replace("{choice: [freelb, none]}", "freelb") + start, encoding="utf-8")
+    assert warm_starts(load_experiment(path, ["method.adversary={kind: pgd}"])) == [{"method.gamma": 0.1}]
+    assert warm_starts(load_experiment(path)) == [{"method.adversary.steps": 4, "method.gamma": 0.1}]

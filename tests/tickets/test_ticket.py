@@ -7,7 +7,7 @@ from safetensors.torch import load, save
 
 from tune_tickets.errors import ResourceError, StoreError
 from tune_tickets.tickets.mask import StructuredMask
-from tune_tickets.tickets.ticket import Ticket, TicketMetadata, read_ticket, save_ticket
+from tune_tickets.tickets.ticket import Ticket, TicketHeader, TicketMetadata, read_header, read_ticket, save_ticket
 
 METADATA = TicketMetadata(
     backbone="bundled",
@@ -115,3 +115,18 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path):
     with pytest.raises(ValueError, match="JSON compliant"):
         save_ticket(unwritable, tmp_path / "a.ticket")
     assert os.listdir(tmp_path) == []
+
+
+def test_the_header_tells_labels_and_heads_without_the_weights(tmp_path):
+    path = tmp_path / "a.ticket"
+    save_ticket(sample(), path)
+    length = int.from_bytes(path.read_bytes()[:8], "little")
+    path.write_bytes(path.read_bytes()[: 8 + length])
+    assert read_header(path) == TicketHeader(labels=("neg", "pos"), heads=2)
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff" * 9, b"\2\0\0\0\0\0\0\0{}", b"\2\0\0\0\0\0\0\0[]"])
+def test_a_damaged_header_is_named(tmp_path, content):
+    (tmp_path / "a.ticket").write_bytes(content)
+    with pytest.raises(StoreError, match=r"a\.ticket is damaged or not a ticket"):
+        read_header(tmp_path / "a.ticket")

@@ -4,16 +4,19 @@ import pytest
 
 from tests.tracking.conftest import SETTINGS, make_control, make_summary, make_trial
 from tune_tickets.config.tracking import Tracking
+from tune_tickets.tracking.inputs import SearchInputs
 from tune_tickets.tracking.protocol import AnyTracker, NullTracker, open_tracker
 
 
 def test_tracking_that_is_switched_off_keeps_nothing_and_writes_nothing(tmp_path):
     tracker = open_tracker(Tracking(mlflow=False), tmp_path, "demo", SETTINGS, "digest")
+    tracker.log_inputs(SearchInputs())
     tracker.start_trial("t0", 0, {})
     tracker.log("t0", {"probe": 1.0}, 1)
     tracker.finish_trial(make_trial(), {})
     tracker.log_control(make_control(), {})
     tracker.finish(make_summary([make_trial()]), {})
+    tracker.register(make_summary([make_trial()]), {"": (tmp_path / "best_ticket.safetensors", ("text",))})
     assert tracker.problems == ()
     assert list(tmp_path.iterdir()) == []
 

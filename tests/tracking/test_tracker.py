@@ -46,7 +46,7 @@ def test_a_finished_trial_shows_its_figures_under_the_names_of_the_records(open_
         assert run.data.metrics[name] == value
     assert run.data.metrics["aua/textfooler/minilm"] == 23.0
     assert run.data.metrics["objective"] == 53.5
-    assert run.data.params == {"method.gamma": "0.1"}
+    assert run.data.params == {"method.kind": "earlyrobust", "method.gamma": "0.1"}
 
 
 def test_runs_carry_the_title_that_tables_use(open_again, runs):
@@ -64,6 +64,20 @@ def test_tags_name_method_model_task_threat_and_versions(open_again, runs):
     assert tags["threat.textfooler/minilm"] == "f00d"
     assert (tags["status"], tags["feasible"]) == ("complete", "true")
     assert tags["version.mlflow"].startswith("3.")
+
+
+def test_tags_say_whether_ood_rows_were_seen_and_what_is_doubtful(open_again, runs):
+    tracker = open_again()
+    play(tracker)
+    assert runs()["trial 0"].data.tags["uses_ood_information"] == "false"
+    trial = make_trial(0)
+    doubtful = trial.outcome.model_copy(update={"notes": ("gains on hans, but ...",)})
+    tracker.finish_trial(trial.model_copy(update={"uses_ood_information": True, "outcome": doubtful}), {})
+    tags = runs()["trial 0"].data.tags
+    assert (tags["uses_ood_information"], tags["notes"]) == ("true", "gains on hans, but ...")
+    summary = make_summary([trial]).model_copy(update={"uses_ood_information": True})
+    tracker.finish(summary, {})
+    assert runs()["demo"].data.tags["uses_ood_information"] == "true"
 
 
 def test_nan_is_left_out(open_again, runs, client):
@@ -276,6 +290,17 @@ def test_the_run_list_opens_with_the_searched_params(open_again, client):
     ]
 
 
+def test_the_chart_view_opens_with_parallel_coordinates_over_the_searched_params(open_again, client):
+    open_again().start_trial("t0", 0, {"method.gamma": 0.1, "method.drawing.heads": "1/6"})
+    view = json.loads(client.get_experiment_by_name("demo").tags["mlflow.sharedViewState.tickets"])
+    parallel, scatter = view["compareRunCharts"]
+    assert (parallel["type"], parallel["selectedParams"]) == ("PARALLEL", ["method.drawing.heads", "method.gamma"])
+    assert parallel["selectedMetrics"] == ["clean", "aua", "objective"]
+    assert (scatter["xaxis"]["key"], scatter["yaxis"]["key"]) == ("clean", "aua")
+    (section,) = view["compareRunSections"]
+    assert {chart["metricSectionId"] for chart in view["compareRunCharts"]} == {section["uuid"]}
+
+
 def test_a_vector_objective_has_one_metric_per_figure(open_again, runs):
     open_again().finish_trial(make_trial(0, values=(84.0, 23.0)), {})
     metrics = runs()["trial 0"].data.metrics
@@ -283,7 +308,9 @@ def test_a_vector_objective_has_one_metric_per_figure(open_again, runs):
 
 
 def test_the_run_list_of_a_pareto_search_is_sorted_by_accuracy_under_attack(open_again, client):
-    open_again(settings=SETTINGS | {"objective": {"kind": "pareto"}}).start_trial("t0", 0, {"method.gamma": 0.1})
+    open_again(settings=SETTINGS | {"objective": {"kind": "pareto", "metrics": ["clean", "aua"]}}).start_trial(
+        "t0", 0, {"method.gamma": 0.1}
+    )
     view = json.loads(client.get_experiment_by_name("demo").tags["mlflow.sharedViewState.tickets"])
     figures = ["metrics.`objective/0`", "metrics.`objective/1`", "metrics.`clean`", "metrics.`aua`"]
     assert view["selectedColumns"][:5] == [*figures, "params.`method.gamma`"]

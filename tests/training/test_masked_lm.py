@@ -10,6 +10,7 @@ from tune_tickets.config.adversary import Adversary
 from tune_tickets.config.masked_lm import MaskedLM
 from tune_tickets.config.model import Model
 from tune_tickets.models.masked_lm import load_masked_lm_backbone
+from tune_tickets.training.adversary import ascend, initial_delta
 from tune_tickets.training.batches import Batches
 from tune_tickets.training.loop import Recipe, train
 from tune_tickets.training.masked_lm import (
@@ -78,7 +79,8 @@ def test_the_loss_is_the_mean_over_hidden_tokens_that_transformers_computes(back
     rows = encode_texts(backbone.tokenizer, TEXTS, max_length=16, blocks=False)
     batch = MaskedBatches(rows, 4, 0, Masking.of(backbone.tokenizer, 0.4))[0]
     model = backbone.model.eval().double()
-    expected = model(**batch).loss  # scores every token, ignores those of label -100
+    whole = {name: tensor for name, tensor in batch.items() if name != "guessed"}
+    expected = model(**whole).loss  # scores every token, ignores those of label -100
     assert (batch["labels"] != IGNORED).any()
     torch.testing.assert_close(masked_cross_entropy(model, batch), expected)
 
@@ -87,9 +89,46 @@ def test_a_batch_without_hidden_tokens_costs_nothing_and_can_be_differentiated(b
     rows = encode_texts(backbone.tokenizer, TEXTS, max_length=16, blocks=False)
     batch = Batches(rows, 4, 0)[0]
     batch["labels"] = torch.full_like(batch["input_ids"], IGNORED)
+    batch["guessed"] = torch.empty(0, dtype=torch.long)
     loss = masked_cross_entropy(backbone.model, batch)
     loss.backward()
     assert loss.item() == 0.0
+
+
+def test_the_places_to_be_guessed_are_those_with_a_label(backbone):
+    rows = encode_texts(backbone.tokenizer, TEXTS, max_length=16, blocks=False)
+    batch = MaskedBatches(rows, 4, 0, Masking.of(backbone.tokenizer, 0.4))[0]
+    labels = batch["labels"].flatten().tolist()
+    assert batch["guessed"].tolist() == [place for place, label in enumerate(labels) if label != IGNORED]
+
+
+@pytest.mark.parametrize("norm", ["l2", "linf"])
+def test_an_adversary_that_spares_masked_tokens_moves_all_others(backbone, norm):
+    rows = encode_texts(backbone.tokenizer, TEXTS, max_length=16, blocks=False)
+    masking = Masking.of(backbone.tokenizer, 0.4)
+    adversary = Adversary(steps=2, step_size=0.5, initial_magnitude=0.1, norm=norm)
+    embeddings = backbone.model.base_model.embeddings.word_embeddings
+    moved = {}
+    for perturb_masked in (True, False):
+        batch = MaskedBatches(rows, 4, 0, masking, perturb_masked=perturb_masked)[0]
+        delta = initial_delta(embeddings, batch, adversary, torch.Generator().manual_seed(0))
+        if norm == "l2":  # sum over a row of U(-1, 1)^2 x ε₀^2 / (tokens x width) is about ε₀^2 / 3
+            assert torch.allclose(delta.pow(2).sum(dim=(1, 2)).sqrt(), torch.tensor(0.1 / 3**0.5), rtol=0.35)
+        delta = ascend(delta, torch.ones_like(delta), batch, adversary)
+        moved[perturb_masked] = (delta != 0).any(dim=-1)
+    real, guessed = batch["attention_mask"].bool(), batch["labels"] != IGNORED
+    assert guessed.any()
+    assert torch.equal(moved[True], real)
+    assert torch.equal(moved[False], real & ~guessed)
+
+
+def test_a_row_whose_tokens_are_all_spared_has_no_perturbation(backbone):
+    rows = encode_texts(backbone.tokenizer, TEXTS, max_length=16, blocks=False)
+    batch = MaskedBatches(rows, 4, 0, Masking.of(backbone.tokenizer, 0.4), perturb_masked=False)[0]
+    batch["perturbed"] = torch.zeros_like(batch["attention_mask"])
+    embeddings = backbone.model.base_model.embeddings.word_embeddings
+    delta = initial_delta(embeddings, batch, Adversary(), torch.Generator().manual_seed(0))
+    assert torch.equal(ascend(delta, torch.ones_like(delta), batch, Adversary()), torch.zeros_like(delta))
 
 
 def test_accuracy_counts_masked_tokens_that_rank_first_or_among_ten(backbone):

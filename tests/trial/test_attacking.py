@@ -83,8 +83,9 @@ def test_shards_of_any_size_give_the_same_figures(sharded):
 def test_a_ticket_given_up_keeps_its_finished_shards_for_a_later_full_attack(sharded):
     seen = []
 
-    def rival(clean, aua):
-        seen.append(list(aua))
+    def rival(metrics):
+        assert metrics["aua"] == metrics["aua/textbugger/minilm"]
+        seen.append([metrics["aua"]])
         return (0.25,) if len(seen) > 2 else None
 
     pipeline = sharded(2)
@@ -102,5 +103,5 @@ def test_a_ticket_given_up_keeps_its_finished_shards_for_a_later_full_attack(sha
 
 @pytest.mark.integration
 def test_a_ticket_that_no_rival_beats_is_measured_in_full(sharded):
-    kept = sharded(4).find_ticket(ignore, lambda clean, aua: None)
+    kept = sharded(4).find_ticket(ignore, lambda metrics: None)
     assert kept == sharded(4).find_ticket(ignore)

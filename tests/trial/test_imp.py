@@ -158,7 +158,7 @@ def test_a_round_that_was_cut_off_goes_on_and_ends_with_the_same_bits(pipeline_o
     assert Store(url).load_checkpoint(stage) is not None
     steps = []
     resumed = execution.execute(stage, resources, url, lambda done, total, records: steps.append(done))
-    assert min(step for step in steps if step) == 17, "the two epochs of 8 steps that were done are not repeated"
+    assert min(step for step in steps if step) == 24, "no step but the one that was cut off is repeated"
     finished = store.find("imp", wanted.digest)
     assert resumed.history == finished.history
     assert Store(url).read(resumed, "scores.safetensors") == store.read(finished, "scores.safetensors")

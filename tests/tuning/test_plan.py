@@ -70,3 +70,48 @@ def test_warm_starts_that_name_their_method_are_counted_as_they_are(tiny_backbon
     # The third may become any: a search or a ticket by masks. Models: three and the dense control.
     asked = {stage.name: stage.asked for stage in stages if stage.name != "attack"}
     assert asked == {"search": 1, "masks": 2, "draw": 2, "retrain": 4 + 2, "evaluate": 4}
+
+
+def test_a_searched_loss_may_ask_for_a_bias_model_and_a_teacher_each_time(planned):
+    bias = "{features: marker, markers: [good, bad]}"
+    stages = planned("{kind: finetune}", f"retraining.debiasing={{loss: {{choice: [ce, confidence]}}, bias: {bias}}}")
+    # Three trials and, as `ce` is the first choice, a dense control without experts.
+    assert {name: stages[name][0] for name in ("bias", "teacher", "retrain")} == {"bias": 3, "teacher": 3, "retrain": 7}
+
+
+MARKED = "debiasing: {loss: poe, bias: {features: marker, markers: [good, bad]}}"
+
+
+@pytest.mark.parametrize(
+    ("method", "expected"),
+    [
+        # Three trials: fine-tuning, masks on 2 epochs of 4 steps, the ticket as it is; and the dense control.
+        ("", {"srnets_masks": (3, "8 passes of 32 rows"), "retrain": 3 * 2 + 1, "draw": 3, "evaluate": 4}),
+        (f", {MARKED}", {"srnets_masks": 3, "bias": 3, "retrain": 7}),
+        # Cuts at 10, 20 and 30%; a tenth of 8 steps after each, the last one included.
+        (", pruning: imp, sparsity: 0.3", {"srnets_imp": (9, "1 passes of 32 rows"), "draw": 9, "retrain": 7}),
+        (", pruning: imp_rewind, paradigm: isolated, sparsity: 0.3", {"srnets_imp": 6, "draw": 9, "retrain": 4}),
+        (", paradigm: pretrained", {"srnets_masks": 3, "draw": 3, "retrain": 4}),
+    ],
+)
+def test_srnets_ask_for_what_their_paradigm_needs(planned, method, expected):
+    stages = planned(f"{{kind: srnets, epochs: 2.0, batch_size: 32{method}}}")
+    for name, wanted in expected.items():
+        assert stages[name] == wanted if isinstance(wanted, tuple) else stages[name][0] == wanted, name
+
+
+def test_a_random_subnetwork_is_cut_from_the_weights_that_pruning_starts_from(planned):
+    without = planned("{kind: srnets}")
+    stages = planned("{kind: srnets}", "controls.random=true", "controls.random_seeds=2")
+    assert stages["retrain"][0] - without["retrain"][0] == 2 * 2
+    assert stages["draw"][0] - without["draw"][0] == 2
+
+
+def test_methods_that_lack_a_setting_are_not_planned_with_it(planned):
+    stages = planned(
+        "{kind: {choice: [finetune, srnets]}, epochs: {choice: [2.0], when: {method.kind: srnets}}, "
+        "paradigm: {choice: [finetuned, isolated], when: {method.kind: srnets}}, "
+        "pruning: {choice: [mask_training, imp], when: {method.paradigm: finetuned}}}"
+    )
+    # Each of three trials may have 5 cuts, or masks.
+    assert (stages["srnets_masks"][0], stages["srnets_imp"][0]) == (3, 15)

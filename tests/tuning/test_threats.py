@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.report.conftest import make_outcome, make_trial
+from tests.reporting.conftest import make_outcome, make_trial
 from tune_tickets.attacks.figures import write_parquet
 from tune_tickets.attacks.rows import AttackRecord
 from tune_tickets.attacks.threat import get_threat

@@ -1,5 +1,6 @@
 """Texts to tokens to batches: each text is tokenised once per process, and batches hold texts of like length."""
 
+import math
 from collections.abc import Iterator, Sequence
 
 import torch
@@ -7,7 +8,7 @@ from transformers import PreTrainedTokenizerBase
 
 Text = str | tuple[str, ...]
 
-_CPU_TOKENS = 512
+_CPU_TOKENS, _FEWEST_TOKENS = 512, 128
 """Tokens a batch may hold on a CPU: more of them leave its caches, fewer leave it idle."""
 _CPU_OVERHEAD, _GPU_OVERHEAD = 24, 1024
 """What a batch costs beside its tokens, counted in tokens: a rough figure that decides between padding and batches."""
@@ -47,10 +48,15 @@ def batches(
     """Batches of at most `rows` rows, shortest first, each with the places its rows have in `encoded`."""
     by_length = sorted(range(len(encoded)), key=lambda place: len(encoded[place]["input_ids"]))
     lengths = [len(encoded[place]["input_ids"]) for place in by_length]
-    budget, overhead = (_CPU_TOKENS, _CPU_OVERHEAD) if device.type == "cpu" else (None, _GPU_OVERHEAD)
+    budget, overhead = (_for_each_core(sum(lengths)), _CPU_OVERHEAD) if device.type == "cpu" else (None, _GPU_OVERHEAD)
     for start, stop in _cheapest(lengths, rows, budget, overhead):
         places = by_length[start:stop]
         yield places, _padded([encoded[place] for place in places], tokenizer, device)
+
+
+def _for_each_core(tokens: int) -> int:
+    """Tokens of a batch on a CPU, so that few texts still are batches enough for all cores."""
+    return min(_CPU_TOKENS, max(_FEWEST_TOKENS, math.ceil(tokens / torch.get_num_threads())))
 
 
 def _cheapest(lengths: Sequence[int], rows: int, budget: int | None, overhead: int) -> list[tuple[int, int]]:

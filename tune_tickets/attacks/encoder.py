@@ -8,6 +8,7 @@ import torch
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from tune_tickets.attacks.batching import Tokens, batches
+from tune_tickets.attacks.cores import spread
 from tune_tickets.attacks.lockstep import Channel
 from tune_tickets.attacks.memory import Memory
 from tune_tickets.attacks.resources import cache_folder
@@ -62,13 +63,15 @@ class SentenceEncoder:
         cosines: list[float] = (vectors[0::2] * vectors[1::2]).sum(dim=1).tolist()
         return cosines
 
-    @torch.inference_mode()
     def _compute(self, texts: Sequence[str]) -> list[bytes]:
+        device = self._model.device
+        made = list(batches(self._tokens.encode(texts), self._tokens.tokenizer, device, _BATCH))
         computed: dict[int, bytes] = {}
-        encoded = self._tokens.encode(texts)
-        for places, batch in batches(encoded, self._tokens.tokenizer, self._model.device, _BATCH):
-            hidden = self._model(**batch).last_hidden_state
-            mask = batch["attention_mask"].unsqueeze(-1).to(hidden.dtype)
-            pooled = torch.nn.functional.normalize((hidden * mask).sum(dim=1) / mask.sum(dim=1), dim=1).cpu().numpy()
-            computed.update((place, vector.tobytes()) for place, vector in zip(places, pooled, strict=True))
+        for (places, _), pooled in zip(made, spread(self._pooled, (batch for _, batch in made), device), strict=True):
+            computed.update((place, vector.tobytes()) for place, vector in zip(places, pooled.numpy(), strict=True))
         return [computed[place] for place in range(len(texts))]
+
+    def _pooled(self, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        hidden = self._model(**batch).last_hidden_state
+        mask = batch["attention_mask"].unsqueeze(-1).to(hidden.dtype)
+        return torch.nn.functional.normalize((hidden * mask).sum(dim=1) / mask.sum(dim=1), dim=1).cpu()

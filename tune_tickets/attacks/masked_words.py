@@ -11,10 +11,12 @@ import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from tune_tickets.attacks.batching import Text, Tokens, batches
+from tune_tickets.attacks.cores import spread
 from tune_tickets.attacks.lockstep import Channel
 from tune_tickets.attacks.memory import Memory
 from tune_tickets.attacks.resolver import resolve
 from tune_tickets.attacks.resources import cache_folder, import_textattack
+from tune_tickets.models.anatomy import positions
 
 import_textattack()
 
@@ -41,7 +43,7 @@ class MaskedLM:
     @cached_property
     def tokens(self) -> Tokens:
         """Its tokenizer, with a memory."""
-        return Tokens(self.tokenizer, _MAX_TOKENS)
+        return Tokens(self.tokenizer, min(_MAX_TOKENS, positions(self.model)))
 
     @cached_property
     def _channel(self) -> Channel[tuple[str, int], str]:
@@ -57,18 +59,23 @@ class MaskedLM:
 
         return Channel(answer)
 
-    @torch.inference_mode()
     def _compute(self, questions: Sequence[tuple[str, int]]) -> list[str]:
         self.model.train(False)
         encoded = self.tokens.encode([text for text, _ in questions])
+        made = list(batches(encoded, self.tokenizer, self.model.device, _BATCH))
+        sizes = [[(len(encoded[place]["input_ids"]), questions[place][1]) for place in places] for places, _ in made]
+        answers = spread(self._likeliest, zip(sizes, (batch for _, batch in made), strict=True), self.model.device)
         found: dict[int, str] = {}
-        for places, batch in batches(encoded, self.tokenizer, self.model.device, _BATCH):
-            logits = self.model(**batch).logits
-            for row, place in enumerate(places):
-                length = len(encoded[place]["input_ids"])
-                best = torch.topk(logits[row, :length], questions[place][1]).indices
-                found[place] = json.dumps(best.tolist())
+        for (places, _), answer in zip(made, answers, strict=True):
+            found.update(zip(places, answer, strict=True))
         return [found[place] for place in range(len(questions))]
+
+    def _likeliest(self, asked: tuple[list[tuple[int, int]], dict[str, torch.Tensor]]) -> list[str]:
+        """For every row of a batch, given how long it is and how many tokens are wanted."""
+        sizes, batch = asked
+        logits = self.model(**batch).logits
+        best = (torch.topk(row[:length], count).indices for row, (length, count) in zip(logits, sizes, strict=True))
+        return [json.dumps(indices.tolist()) for indices in best]
 
 
 @cache

@@ -8,7 +8,9 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from tune_tickets.attacks.batching import Text, Tokens, batches
+from tune_tickets.attacks.cores import spread
 from tune_tickets.attacks.lockstep import Channel
+from tune_tickets.models.first_token import first_token_only
 
 
 @dataclass(frozen=True)
@@ -40,13 +42,16 @@ class Victim:
     def _channel(self) -> Channel[Text, torch.Tensor]:
         return Channel(self._probabilities)
 
-    @torch.inference_mode()
     def _probabilities(self, texts: Sequence[Text]) -> list[torch.Tensor]:
         if self.model.training:
             self.model.train(False)
-        encoded = self._tokens.encode(texts)
+        made = list(batches(self._tokens.encode(texts), self.tokenizer, self.model.device, self.batch_size))
         rows: dict[int, torch.Tensor] = {}
-        for places, batch in batches(encoded, self.tokenizer, self.model.device, self.batch_size):
-            logits = self.model(**batch).logits.double().cpu()
-            rows.update(zip(places, torch.softmax(logits, dim=-1), strict=True))
+        with first_token_only(self.model):
+            answers = spread(self._forward, (batch for _, batch in made), self.model.device)
+            for (places, _), found in zip(made, answers, strict=True):
+                rows.update(zip(places, found, strict=True))
         return [rows[place] for place in range(len(texts))]
+
+    def _forward(self, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        return torch.softmax(self.model(**batch).logits.double().cpu(), dim=-1)

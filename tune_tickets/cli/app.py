@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from tune_tickets import __version__
+from tune_tickets.cli.store_app import store_app
 from tune_tickets.errors import TicketsError
 from tune_tickets.offline import go_offline, is_offline
 
@@ -17,6 +18,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(store_app, name="store")
 
 Yaml = Annotated[
     Path, typer.Argument(metavar="EXPERIMENT.yaml", help="The experiment, e.g. search_spaces/earlyrobust.yaml")
@@ -29,6 +31,7 @@ Output = Annotated[
     Path | None,
     typer.Option("--output", "-o", help="Results folder; default results/<name>-<time>"),
 ]
+RetryErrors = Annotated[bool, typer.Option("--retry-errors", help="Try trials that ended with an error again")]
 Offline = Annotated[bool, typer.Option("--offline", help="Never touch the network; say what is missing")]
 Saved = Annotated[
     str, typer.Argument(metavar="TICKET", help="A ticket file, a results folder, a transformers folder or a hub id")
@@ -40,10 +43,15 @@ def run(
     experiment: Yaml,
     overrides: Overrides = None,
     output: Output = None,
-    resume: Annotated[bool, typer.Option(help="Go on with the experiment in --output")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the experiment in --output")] = False,
+    retry_errors: RetryErrors = False,
     store: Annotated[
         str | None,
         typer.Option(help="Stage store (folder or fsspec URL); default beside the results"),
+    ] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(help="Ray cluster to join: 'auto' on one of its nodes, or host:port; as resources.address"),
     ] = None,
     offline: Offline = False,
 ) -> None:
@@ -52,7 +60,27 @@ def run(
         go_offline()
     from tune_tickets.cli.run import run as run_verb
 
-    run_verb(experiment, overrides or [], output, resume, store)
+    shorthands = [f"resources.address={address}"] if address is not None else []
+    run_verb(experiment, [*(overrides or []), *shorthands], output, resume, store, retry_errors)
+
+
+@app.command()
+def resume(
+    results: Annotated[Path, typer.Argument(metavar="RESULTS", help="The results folder of a search")],
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[KEY=VALUE]...", help="A larger budget, e.g. search.budget.cpu_hours=8; nothing else"),
+    ] = None,
+    retry_errors: RetryErrors = False,
+    store: Annotated[str | None, typer.Option(help="Stage store of the search; default: in or beside RESULTS")] = None,
+    offline: Offline = False,
+) -> None:
+    """Go on with a search that was interrupted or killed: nothing that is finished is done again."""
+    if offline:
+        go_offline()
+    from tune_tickets.cli.run import resume as resume_verb
+
+    resume_verb(results, overrides or [], store, retry_errors)
 
 
 @app.command()
@@ -93,6 +121,53 @@ def compare(
     from tune_tickets.cli.compare import compare as compare_verb
 
     compare_verb(results, json, markdown)
+
+
+@app.command()
+def confirm(
+    results: Annotated[Path, typer.Argument(metavar="RESULTS", help="The results folder of a search")],
+    top: Annotated[int, typer.Option(min=1, help="How many of the best tickets")] = 3,
+    seeds: Annotated[int, typer.Option(min=1, help="How many fresh seeds each is trained with")] = 5,
+    rows: Annotated[
+        int | None, typer.Option(min=1, help="Report rows attacked; default: as many as select rows in the search")
+    ] = None,
+    store: Annotated[str | None, typer.Option(help="Stage store of the search; default: in or beside RESULTS")] = None,
+    offline: Offline = False,
+) -> None:
+    """Retrain the best tickets on fresh seeds and measure them once on the report rows, beside controls."""
+    if offline:
+        go_offline()
+    from tune_tickets.cli.confirm import confirm as confirm_verb
+
+    confirm_verb(results, top, seeds, rows, store)
+
+
+@app.command()
+def pictures(
+    results: Annotated[Path, typer.Argument(metavar="RESULTS", help="The results folder of a search")],
+    beside: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[SEED]...", help="Results of the same experiment with other seeds: means are then over seeds"
+        ),
+    ] = None,
+    store: Annotated[str | None, typer.Option(help="Stage store of the search; default: in or beside RESULTS")] = None,
+) -> None:
+    """Draw the pictures of a finished search again, as SVG and PNG into RESULTS/pictures."""
+    from tune_tickets.cli.pictures import pictures as pictures_verb
+
+    pictures_verb(results, beside or [], store)
+
+
+@app.command()
+def report(
+    results: Annotated[Path, typer.Argument(metavar="RESULTS", help="The results folder of a search")],
+    open_browser: Annotated[bool, typer.Option("--open/--no-open", help="Open it in a browser")] = False,
+) -> None:
+    """Write the report of a search: one HTML page that needs no network, and the same in Markdown."""
+    from tune_tickets.cli.report import report as report_verb
+
+    report_verb(results, open_browser)
 
 
 @app.command()
@@ -166,14 +241,11 @@ def attack(
     """Attack a saved ticket or any text classifier of transformers."""
     if offline:
         go_offline()
-    from tune_tickets.cli.attack import Request
+    from tune_tickets.api.duel import Question
     from tune_tickets.cli.attack import attack as attack_verb
 
-    attack_verb(
-        Request(
-            ticket, overrides or [], threat or [], against, data, column, rows, seed, query_budget, show, json_file, out
-        )
-    )
+    question = Question(ticket, overrides or [], threat or [], against, data, column, rows, seed, query_budget)
+    attack_verb(question, show, json_file, out)
 
 
 @app.command()
@@ -190,6 +262,32 @@ def predict(
     from tune_tickets.cli.predict import predict as predict_verb
 
     predict_verb(ticket, text, second, as_json)
+
+
+@app.command()
+def export(
+    ticket: Saved,
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format", help="hf: plain transformers folder; pruned: the small model for load_ticket; onnx: onnxruntime"
+        ),
+    ],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The folder to write; default: beside the ticket")
+    ] = None,
+    force: Annotated[bool, typer.Option(help="Replace an earlier export")] = False,
+    task: Annotated[
+        str | None, typer.Option(help="Of a results folder: the ticket as trained on this further task")
+    ] = None,
+    offline: Offline = False,
+) -> None:
+    """Write a ticket as a folder that other programs load, with a ticket card."""
+    if offline:
+        go_offline()
+    from tune_tickets.cli.export import export as export_verb
+
+    export_verb(ticket, form, output, force, task)
 
 
 @app.command()

@@ -7,6 +7,8 @@ from rich.console import Console
 from rich.table import Table
 
 from tune_tickets.config import load_experiment
+from tune_tickets.config.information import uses_ood_information
+from tune_tickets.data.ood import TwinData
 from tune_tickets.space import warm_starts
 from tune_tickets.tuning.results import place_results
 
@@ -22,6 +24,8 @@ def validate(path: Path, overrides: list[str]) -> None:
     if seen.data is not None:
         rows = (len(seen.data.train), len(seen.data.select), len(seen.data.report))
         found.append("{} train, {} select and {} report rows".format(*rows))
+        found += map(_twin, seen.data.ood)
+    found += [f"{name} with {len(data.train)} and {len(data.select)} more" for name, data in seen.transfers.items()]
     if seen.anatomy is not None:
         found.append("{layers} layers of {heads} heads and {neurons} neurons".format(**vars(seen.anatomy)))
     print(f"{path} is valid{' as far as can be told from here' if seen.unseen else ''}: {', '.join(found)}")
@@ -29,13 +33,19 @@ def validate(path: Path, overrides: list[str]) -> None:
         print(f"Not looked at: {reason}")
 
 
+def _twin(twin: TwinData) -> str:
+    return f"OOD twin {twin.name} with {len(twin.select)} select and {len(twin.report)} report rows"
+
+
 def plan(path: Path, overrides: list[str], output: Path | None) -> None:
     """Print stages x trials, what is cached and the estimated cost."""
     experiment = load_experiment(path, overrides)
     warm_starts(experiment)
     from tune_tickets.trial.store import Store
+    from tune_tickets.tuning.estimate import estimate_lines
     from tune_tickets.tuning.plan import plan as make_plan
     from tune_tickets.tuning.preflight import look, world_of
+    from tune_tickets.tuning.samplers import sampler_note
 
     seen = look(experiment)
     store = Store(place_results(experiment, output).store_url)
@@ -49,18 +59,16 @@ def plan(path: Path, overrides: list[str], output: Path | None) -> None:
         table.add_row(stage.name, str(stage.asked), cached, f"<= {stage.left}", stage.work, each, cost)
     console = Console()
     console.print(table)
-    search = experiment.settings.search
-    costs = [stage.cost for stage in stages]
-    if None in costs:
-        console.print("Some stages were never run on this store: their time is known after the first trial.")
-    else:
-        total = sum(cost for cost in costs if cost is not None)
-        console.print(f"At most {total:.0f} s of computing, about {total / search.concurrency:.0f} s", end=" ")
-        console.print(f"with {search.concurrency} stages at once.")
+    for line in estimate_lines(stages, experiment.settings):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    if note := sampler_note(experiment):
+        console.print(note, highlight=False, markup=False, soft_wrap=True)
     if seen.unseen:
         console.print("Stored results are not counted, for that needs what could not be looked at from here:")
     for reason in seen.unseen:
         console.print(f"Not looked at: {reason}", markup=False, highlight=False)
+    if uses_ood_information(experiment.settings):
+        console.print("OOD rows enter this search: it is marked uses_ood_information.")
     console.print("Upper bounds: trials share what they can, and ASHA ends some early.")
 
 

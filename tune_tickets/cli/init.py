@@ -13,6 +13,11 @@ from tune_tickets.errors import ConfigError
 _ATTACKED_ROWS = 50
 _PROBED_ROWS = 64
 _RARE = 10
+_TWINS: dict[tuple[str, ...], tuple[str, str]] = {
+    ("premise", "hypothesis"): ("hans", "word overlap"),
+    ("question1", "question2"): ("paws-wiki", "word overlap"),
+}
+"""Pairs of columns, the preset of a twin that fits them, and the bias it shows."""
 
 
 def init(data: Path, output: Path | None, force: bool) -> Path:
@@ -61,6 +66,9 @@ def _findings(data: Path, guess: Guess) -> list[str]:
         lines.append(
             f"Please check task.attacked: attacks may change {task.attacked} only; {task.columns[0]} is locked."
         )
+    twin = _TWINS.get(task.columns)
+    if twin is not None:
+        lines.append(f"Models of such pairs often lean on {twin[1]}: task.ood: [{{preset: {twin[0]}}}] measures it.")
     rare = [name for name, n in counts.items() if n < _RARE]
     if rare:
         lines.append(f"Please check the rare labels, with less than {_RARE} rows each: {', '.join(rare)}.")
@@ -94,6 +102,8 @@ task:
     train: {train}  # null takes all rows that are left
     select: {task.rows.select}  # steer the search
     report: {task.rows.report}  # kept back for the final report
+  # Out-of-distribution twins, on which every model is measured too: a preset, or a file with the same columns.
+  # ood: [{{name: shifted, source: other.csv}}]
 
 # In method and retraining a value may be a search domain:
 # {{uniform: [a, b]}}, {{log_uniform: [a, b]}}, {{int: [a, b]}} or {{choice: [a, b, ...]}}.

@@ -14,11 +14,12 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from tune_tickets.report.progress import (
+from tune_tickets.reporting.progress import (
     Board,
     EpochReport,
     Event,
     Line,
+    Note,
     Progress,
     StageChanged,
     TrialFinished,
@@ -32,6 +33,7 @@ __all__ = [
     "EpochReport",
     "Event",
     "LiveView",
+    "Note",
     "PlainView",
     "Progress",
     "StageChanged",
@@ -97,6 +99,9 @@ class PlainView:
     def handle(self, event: Event) -> None:
         """Print the event; progress shows in the next sign of life only."""
         with self._lock:
+            if isinstance(event, Note):
+                self._print(event.text)
+                return
             ended = self._board.ended_stage(event)
             line = self._board.apply(event)
             if ended:
@@ -148,7 +153,10 @@ class TerminalView:
         self._live.stop()
 
     def handle(self, event: Event) -> None:
-        """Take over the event; the next redraw shows it."""
+        """Take over the event; the next redraw shows it. A note stays above the table."""
+        if isinstance(event, Note):
+            self._console.print(event.text, highlight=False, markup=False, soft_wrap=True)
+            return
         with self._lock:
             self._board.apply(event)
 

@@ -13,8 +13,9 @@ HEARTBEAT_SECONDS = 15.0
 class Meter:
     """Called with (rows done, rows in all) while its `with` block lasts; `done` outlives an interruption."""
 
-    def __init__(self, title: str, total: int) -> None:
+    def __init__(self, title: str, total: int, unit: str = "rows") -> None:
         self.done = 0
+        self._unit = unit
         self._title, self._spoken = title, time.monotonic()
         self._console = Console(stderr=True)
         title_column = TextColumn("{task.description}", markup=False)
@@ -36,4 +37,5 @@ class Meter:
         self._bar.update(self._task, completed=done)
         if not self._console.is_terminal and time.monotonic() - self._spoken >= HEARTBEAT_SECONDS:
             self._spoken = time.monotonic()
-            self._console.print(f"{self._title}: {done} of {total} rows", markup=False, highlight=False, soft_wrap=True)
+            line = f"{self._title}: {done} of {total} {self._unit}"
+            self._console.print(line, markup=False, highlight=False, soft_wrap=True)

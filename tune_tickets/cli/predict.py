@@ -7,7 +7,7 @@ from itertools import islice
 
 from tune_tickets.errors import DataError
 from tune_tickets.models.classifier import Classifier, load_classifier
-from tune_tickets.report.marking import harmless
+from tune_tickets.reporting.marking import harmless
 from tune_tickets.tuning.results import best_ticket
 
 STDIN = "-"

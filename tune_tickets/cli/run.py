@@ -1,4 +1,4 @@
-"""The verb `run`: load, search with a live view, print the closing table."""
+"""The verbs `run` and `resume`: load, search with a live view, print the closing table."""
 
 import shlex
 import sys
@@ -6,27 +6,50 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tune_tickets.config import load_experiment
-from tune_tickets.space import warm_starts
-from tune_tickets.tuning.results import place_results
+from tune_tickets.config import Experiment, load_experiment
+from tune_tickets.errors import ConfigError
+from tune_tickets.space import trials_wanted, warm_starts
+from tune_tickets.tuning.results import Results, finished_results, place_results
 
 
-def run(path: Path, overrides: list[str], output: Path | None, resume: bool, store: str | None) -> None:
+def run(
+    path: Path, overrides: list[str], output: Path | None, resume: bool, store: str | None, retry_errors: bool
+) -> None:
     """Run a search and keep the best ticket."""
     if store is not None:
         overrides = [*overrides, f"store={store}"]
     experiment = load_experiment(path, overrides)
+    if retry_errors and not resume:
+        raise ConfigError("--retry-errors tries failed trials of an earlier session again: it goes with --resume")
     warm_starts(experiment)
-    results = place_results(experiment, output)
+    search(experiment, place_results(experiment, output), resume, retry_errors)
+
+
+def resume(folder: Path, overrides: list[str], store: str | None, retry_errors: bool) -> None:
+    """Go on with the search of a results folder, as its own configuration says."""
+    config = folder / "config.yaml"
+    if not config.is_file():
+        raise ConfigError(
+            f"there is no config.yaml in {folder}: no search has begun there. Start one with tune-tickets run"
+        )
+    experiment = load_experiment(config, overrides)
+    search(experiment, finished_results(folder, experiment.settings, store), True, retry_errors)
+
+
+def search(experiment: Experiment, results: Results, resumed: bool, retry_errors: bool) -> None:
+    """Search with a live view, then the closing table."""
     console = Console()
     console.print(f"Experiment [b]{experiment.settings.name}[/b] -> {results.folder}", highlight=False)
     # Ray, MLflow and torch take seconds: only now, when the file is known to be right.
     from tune_tickets.cli.live import make_view
-    from tune_tickets.report.table import print_table
+    from tune_tickets.reporting.table import print_table
     from tune_tickets.tuning.run import run_experiment
+    from tune_tickets.tuning.samplers import sampler_note
 
-    with make_view(experiment.settings.search.trials, console) as view:
-        finished = run_experiment(experiment, results, view.handle, resume)
+    if note := sampler_note(experiment):
+        console.print(note, highlight=False, markup=False)
+    with make_view(trials_wanted(experiment), console) as view:
+        finished = run_experiment(experiment, results, view.handle, resumed, retry_errors)
     summary = finished.summary
     print_table(summary, console)
     lines = list(finished.problems)
@@ -35,10 +58,22 @@ def run(path: Path, overrides: list[str], output: Path | None, resume: bool, sto
         lines.append(f"Best ticket: {ticket}  (tune_tickets.load_ticket turns it back into a model)")
     if results.substitutions.exists():
         lines.append(f"What the attacks changed, a sample to judge: {results.substitutions}")
+    if results.pictures.is_dir():
+        lines.append(f"Pictures: {results.pictures}")
+    if results.report.exists():
+        lines.append(f"Report: {results.report}")
     lines.append(f"Compare the trials: tune-tickets ui {shlex.quote(str(results.folder))}")
+    if summary.status == "stopped":
+        lines.append(f"Stopped: {summary.stopped_by}. Raise it and go on with:\n  {_command(results)} search.budget...")
     if summary.status == "interrupted":
-        words = ["tune-tickets", "run", str(path), *overrides, "--output", str(results.folder), "--resume"]
-        lines.append(f"Interrupted. Finished stages are kept; go on with:\n  {shlex.join(words)}")
+        lines.append(f"Interrupted. Nothing finished is lost; go on with:\n  {_command(results)}")
     console.print("\n" + "\n".join(lines), highlight=False, markup=False, soft_wrap=True)
     if summary.status == "interrupted":
         sys.exit(130)
+
+
+def _command(results: Results) -> str:
+    """What goes on with the search of a results folder; a store that would not be found there is named."""
+    words = ["tune-tickets", "resume", str(results.folder)]
+    near = {str(place / "store") for place in (results.folder, results.folder.parent)}
+    return shlex.join([*words, *([] if results.store_url in near else ["--store", results.store_url])])

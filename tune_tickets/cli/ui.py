@@ -84,11 +84,16 @@ def server_command(folder: Path, port: int) -> list[str]:
     return [sys.executable, "-m", "mlflow", "server", *stores, *network, "--uvicorn-opts", "--log-level warning"]
 
 
+def server_environment() -> dict[str, str]:
+    """The user's, without settings for other MLflow servers, which could name another store or open it to others."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("MLFLOW_", "_MLFLOW_"))} | SAFE
+
+
 @contextmanager
 def _server(folder: Path, port: int, log: IO[str]) -> Iterator[subprocess.Popen[bytes]]:
     # A session of its own: Ctrl-C reaches only us, and the group can be ended with all its workers.
     server = subprocess.Popen(
-        server_command(folder, port), env=os.environ | SAFE, stdout=log, stderr=log, start_new_session=True
+        server_command(folder, port), env=server_environment(), stdout=log, stderr=log, start_new_session=True
     )
     try:
         yield server

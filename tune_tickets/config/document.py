@@ -42,10 +42,18 @@ def apply_override(document: Document, override: str, source: Source) -> None:
     key, separator, text = override.partition("=")
     if not separator or not key.strip():
         raise ConfigError(f"override '{override}': expected key=value, for example search.trials=4")
-    path = split(key.strip())
+    _override(document, split(key.strip()), parse_value(text), override, source)
+
+
+def apply_value(document: Document, key: str, value: Any, source: Source) -> None:  # noqa: ANN401 - any YAML value
+    """The same for a dotted path and a value that is no text."""
+    _override(document, split(key), value, f"{key}={value}", source)
+
+
+def _override(document: Document, path: KeyPath, value: Any, said: str, source: Source) -> None:  # noqa: ANN401
     for length in range(1, len(path)):
         above = get(document, path[:length])
         if above is not None and (not isinstance(above, dict) or is_domain(above)):
-            raise ConfigError(f"override '{override}': {dotted(path[:length])} is a value, it has no keys below it")
-    put(document, path, parse_value(text))
-    source.overrides[path] = override
+            raise ConfigError(f"override '{said}': {dotted(path[:length])} is a value, it has no keys below it")
+    put(document, path, value)
+    source.overrides[path] = said

@@ -3,16 +3,20 @@
 from pydantic import Field, model_validator
 
 from tune_tickets.config.ablation import Ablation
+from tune_tickets.config.debiasing import debiasings
 from tune_tickets.config.evaluation import Controls, Evaluation
-from tune_tickets.config.method import EarlyRobust, Method
+from tune_tickets.config.method import EarlyRobust, Method, ORTicket
 from tune_tickets.config.model import Model
 from tune_tickets.config.objective import Objective
+from tune_tickets.config.orticket import CORPUS, TASK
 from tune_tickets.config.resources import Resources
 from tune_tickets.config.retraining import Retraining
 from tune_tickets.config.search import Search
 from tune_tickets.config.section import Section
+from tune_tickets.config.srnets import SRNets
 from tune_tickets.config.task import Task
 from tune_tickets.config.tracking import Tracking
+from tune_tickets.config.transfer import TaskName, Transfer
 
 
 class Settings(Section):
@@ -24,6 +28,9 @@ class Settings(Section):
     seed: int = Field(0, ge=0, le=2**31 - 1, description="Seed of splits, initialisation, training and attacks")
     model: Model = Field(default_factory=Model)
     task: Task = Field(default_factory=Task)
+    transfer: dict[TaskName, Transfer] = Field(
+        default_factory=dict, description="Further tasks, by name, that the one ticket is trained and measured on"
+    )
     method: Method = Field(default_factory=EarlyRobust)
     retraining: Retraining = Field(default_factory=Retraining)
     ablation: Ablation = Field(default_factory=Ablation)
@@ -34,6 +41,10 @@ class Settings(Section):
     resources: Resources = Field(default_factory=Resources)
     tracking: Tracking = Field(default_factory=Tracking)
     store: str | None = Field(None, description="Folder or fsspec URL of the stage store; null: beside the results")
+
+    def attacked_rows(self, task: str) -> int:
+        """How many rows of a further task are attacked."""
+        return self.transfer[task].attacked_rows or self.evaluation.rows
 
     @model_validator(mode="after")
     def _check_sizes(self) -> "Settings":
@@ -47,4 +58,82 @@ class Settings(Section):
                 "objective.floor_points is relative to the dense control, but controls.dense is false: "
                 "switch it on, or set objective.floor_points to null (and perhaps objective.floor_clean)"
             )
+        if any(each.relative_to for each in self.objective.constraints) and not self.controls.dense:
+            raise ValueError(
+                "objective.constraints has a bound relative to the dense control, but controls.dense is false: "
+                "switch it on, or give the bound as it is"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_subnetworks(self) -> "Settings":
+        method, task = self.method, self.task
+        if not isinstance(method, SRNets):
+            return self
+        if (
+            method.ood_rows
+            and not any(twin.train for twin in task.ood)
+            and not (task.planted and task.planted.train_rows)
+        ):
+            raise ValueError(
+                "method.ood_rows asks for OOD rows to train on, but no twin has any: give one of task.ood a `train` "
+                "section, or task.planted some train_rows"
+            )
+        if not method.retrained and self.ablation.start_inputs():
+            raise ValueError(
+                f"with method.paradigm {method.paradigm} a subnetwork is taken as it is, but ablation.weights and "
+                "ablation.structure change how it is retrained: leave them out, or set method.paradigm to isolated"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_bias_models(self) -> "Settings":
+        columns = self.task.columns
+        for bias in (debiasing.bias for debiasing in debiasings(self) if debiasing.experts):
+            if bias.features == "overlap" and len(columns) != 2:
+                raise ValueError(
+                    f"a bias model on word overlap needs a pair of texts, and the task has only {columns[0]!r}: "
+                    "set task.text to two columns, or debiasing.bias.features to claim or marker"
+                )
+            if bias.features == "marker" and bias.markers is None and self.task.planted is None:
+                raise ValueError(
+                    "a bias model on markers has none to look for, and the task plants none: "
+                    "name them in debiasing.bias.markers, or set task.planted"
+                )
+            if bias.column is not None and bias.column not in columns:
+                raise ValueError(f"debiasing.bias.column is {bias.column!r}, which is not one of the columns {columns}")
+        return self
+
+    @model_validator(mode="after")
+    def _check_tasks(self) -> "Settings":
+        for name, other in self.transfer.items():
+            if name in (CORPUS, TASK):
+                raise ValueError(f"transfer.{name}: {name!r} has a meaning in method.search_on; choose another name")
+            if self.attacked_rows(name) > other.task.rows.select:
+                raise ValueError(
+                    f"{self.attacked_rows(name)} rows are to be attacked, more than transfer.{name}.task.rows.select "
+                    f"({other.task.rows.select}) from which they are drawn: set transfer.{name}.attacked_rows"
+                )
+            if other.task.twins:
+                raise ValueError(
+                    f"transfer.{name}.task has OOD twins ({', '.join(other.task.twins)}), but only those of the main "
+                    "task are measured: leave them out, or make it the main task"
+                )
+        if self.transfer and isinstance(self.method, SRNets) and not self.method.retrained:
+            raise ValueError(
+                f"with method.paradigm {self.method.paradigm} a subnetwork is taken as it is, and cannot be trained on "
+                "the tasks of transfer: set method.paradigm to isolated, or leave transfer out"
+            )
+        if self.transfer and any(debiasing.experts for debiasing in debiasings(self)):
+            raise ValueError(
+                "a bias model and a teacher know the rows of the main task alone: leave out debiasing, or transfer"
+            )
+        if self.transfer and self.evaluation.early_exit:
+            raise ValueError(
+                "evaluation.early_exit looks at the main task alone, and would give up tickets that are best over all "
+                "tasks of transfer: switch it off, or leave transfer out"
+            )
+        known = (CORPUS, TASK, *self.transfer)
+        if isinstance(self.method, ORTicket) and self.method.search_on not in known:
+            raise ValueError(f"method.search_on is {self.method.search_on!r}, but can be one of {', '.join(known)}")
         return self

@@ -8,23 +8,60 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tune_tickets.config.document import Document, apply_override, get, put, split
+from tune_tickets.config.document import Document, apply_override, apply_value, get, put, split
 from tune_tickets.config.domain import Domain, Scalar
 from tune_tickets.config.experiment import Settings
 from tune_tickets.config.explain import validate
 from tune_tickets.config.searchable import collect_domains, concrete, fill, reaching
-from tune_tickets.config.source import Source, read_yaml
+from tune_tickets.config.source import Source, plain, read_yaml
 from tune_tickets.errors import ConfigError
+
+_KINDS = ("kind", "loss", "features")
+"""Keys that decide what the other keys of their section mean."""
+Overrides = Iterable[str] | Mapping[str, Any]
+"""As on the command line, `["search.trials=4"]`, or by dotted path, `{"search.trials": 4}`."""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """One YAML file, read and checked. `settings` holds the first value of every domain."""
+    """One YAML file, read and checked. `settings` holds the first value of every domain.
+
+    >>> experiment = Experiment.load("reviews.yaml", {"search.trials": 4})
+    >>> experiment.settings.search.trials
+    4
+    """
 
     document: Document
     domains: dict[str, Domain]
     settings: Settings
     source: Source
+
+    @classmethod
+    def load(cls, path: str | Path, overrides: Overrides = ()) -> "Experiment":
+        """Read an experiment file and check it; a ConfigError names file, line and key of what does not fit."""
+        document, source = read_yaml(Path(path))
+        return cls._checked(document, source, overrides)
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any], overrides: Overrides = ()) -> "Experiment":
+        """The same from sections as a dictionary, such as `{"method": {"kind": "robustt", "sparsity": 0.3}}`."""
+        return cls._checked(plain(document), Source("dictionary"), overrides)
+
+    @classmethod
+    def _checked(cls, document: Document, source: Source, overrides: Overrides) -> "Experiment":
+        if isinstance(overrides, Mapping):
+            for key, value in overrides.items():
+                apply_value(document, key, plain(value), source)
+        else:
+            for override in overrides:
+                apply_override(document, override, source)
+        domains = collect_domains(document, source)
+        for name in domains:
+            reaching(name, document, domains, source)
+        first = concrete(document, domains, fill(document, domains, {}))
+        experiment = cls(document, domains, validate(Settings, first, source), source)
+        _check_domains(experiment)
+        return experiment
 
     def at(self, params: Mapping[str, Scalar]) -> Settings:
         """The settings of one trial: every domain replaced by its value in `params`."""
@@ -33,35 +70,40 @@ class Experiment:
     def resolved(self) -> dict[str, Any]:
         """The whole configuration with defaults filled in and domains in their places.
 
-        A section whose kind is searched stands as it is written: its keys and defaults depend on the kind drawn.
+        A section whose kind is searched stands as it is written: its keys and defaults depend on the kind drawn. Keys
+        keep their order, so that what is read back draws its parameters in the same one.
         """
         full = self.settings.model_dump(mode="json")
         for *section, key in map(split, self.domains):
-            if key == "kind":
+            if key in _KINDS:
                 put(full, tuple(section), deepcopy(get(self.document, tuple(section))))
         for name, domain in self.domains.items():
             put(full, split(name), domain.model_dump(mode="json", exclude_defaults=True))
-        return full
+        return {key: _ordered(full[key], self.document.get(key)) for key in _keys(full, self.document)}
 
     @property
     def digest(self) -> str:
-        """Identity of the experiment: two files that mean the same have the same digest."""
-        canonical = json.dumps(self.resolved(), sort_keys=True)
+        """Identity of the experiment: two files that mean the same have the same digest. A budget changes no figure."""
+        identity = self.resolved()
+        del identity["search"]["budget"]
+        canonical = json.dumps(identity, sort_keys=True)
         return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _ordered(tree: Any, like: Any) -> Any:  # noqa: ANN401 - any part of a document
+    """The same with the keys of `like` first, in its order."""
+    if not isinstance(tree, dict) or not isinstance(like, dict):
+        return tree
+    return {key: _ordered(tree[key], like.get(key)) for key in _keys(tree, like)}
+
+
+def _keys(tree: Mapping[str, Any], like: Mapping[str, Any]) -> list[str]:
+    return [*(key for key in like if key in tree), *(key for key in tree if key not in like)]
 
 
 def load_experiment(path: Path, overrides: Iterable[str] = ()) -> Experiment:
     """Read, override and check an experiment file."""
-    document, source = read_yaml(path)
-    for override in overrides:
-        apply_override(document, override, source)
-    domains = collect_domains(document, source)
-    for name in domains:
-        reaching(name, document, domains, source)
-    first = concrete(document, domains, fill(document, domains, {}))
-    experiment = Experiment(document, domains, validate(Settings, first, source), source)
-    _check_domains(experiment)
-    return experiment
+    return Experiment.load(path, overrides)
 
 
 def _check_domains(experiment: Experiment) -> None:

@@ -1,21 +1,15 @@
 """`evaluation.masked_lm:` a masked language model of one's own, for attacks that propose words by one."""
 
+from typing import Any
+
 from pydantic import Field
 
 from tune_tickets.config.section import LearningRate, Ratio, Section
 
 
-class MaskedLM(Section):
+class Fitting(Section):
     """A masked-LM head fitted on the backbone from plain text; a checkpoint that has one is used as it is."""
 
-    corpus: str = Field(
-        "task",
-        min_length=1,
-        description="'task' (its training texts), 'bundled/reviews', 'bundled/rotten-tomatoes', 'bundled/imdb', or a "
-        "text file (a text per line, also .gz) or a folder of them",
-    )
-    layers: int | None = Field(None, ge=1, le=96, description="Its first n layers of the backbone; null: as the model")
-    rows: int = Field(4000, ge=1, description="Texts it is fitted on at most, a seeded sample")
     held_out: int = Field(200, ge=1, description="Further texts on which its accuracy is measured")
     max_length: int = Field(64, ge=8, le=4096, description="Tokens of a text, or of a block")
     blocks: bool = Field(False, description="Join the texts and cut them into blocks of max_length")
@@ -29,6 +23,19 @@ class MaskedLM(Section):
     warmup: Ratio = Field(0.1, description="Share of the schedule spent warming up")
     clip: float = Field(1.0, gt=0.0, le=1000.0, description="Gradient norm is clipped to this")
 
-    def fitting_inputs(self) -> dict[str, object]:
+    def fitting_inputs(self) -> dict[str, Any]:
         """What the fitted model depends on beside its texts and the backbone."""
-        return self.model_dump(mode="json", exclude={"corpus", "layers"})
+        return self.model_dump(mode="json", include=set(Fitting.model_fields))
+
+
+class MaskedLM(Fitting):
+    """The masked language model of an attack: its texts and size, and how its head is fitted."""
+
+    corpus: str = Field(
+        "task",
+        min_length=1,
+        description="'task' (its training texts), 'bundled/reviews', 'bundled/rotten-tomatoes', 'bundled/imdb', a hub "
+        "id and subset as 'id:subset', or a text file (a text per line, also .gz) or a folder of them",
+    )
+    layers: int | None = Field(None, ge=1, le=96, description="Its first n layers of the backbone; null: as the model")
+    rows: int = Field(4000, ge=1, description="Texts it is fitted on at most, a seeded sample")

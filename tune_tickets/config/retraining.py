@@ -1,8 +1,11 @@
 """`retraining:` how a drawn ticket is trained on its own."""
 
-from pydantic import Field
+from typing import Any
+
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from tune_tickets.config.adversary import Adversary
+from tune_tickets.config.debiasing import Debiasing
 from tune_tickets.config.regulariser import Regulariser
 from tune_tickets.config.section import LearningRate, Ratio, Section
 
@@ -22,3 +25,12 @@ class Retraining(Section):
     regulariser: Regulariser = Field(
         default_factory=lambda: Regulariser(kind="none"), description="Terms added to the loss; none as in the paper"
     )
+    debiasing: Debiasing = Field(
+        default_factory=Debiasing, description="Loss that leans less on dataset bias; ce as in the paper"
+    )
+
+    @model_serializer(mode="wrap")
+    def _leave_out_plain_cross_entropy(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # Stages stored before there was a choice of losses stay valid.
+        written: dict[str, Any] = serialise(self)
+        return written if self.debiasing.experts else {k: v for k, v in written.items() if k != "debiasing"}

@@ -10,12 +10,19 @@ from tune_tickets.config.experiment import Settings
 _SEARCHABLE_TYPES = {"number", "integer", "boolean", "string"}
 _SEARCHABLE_SECTIONS = (
     "EarlyRobust",
+    "ORTicket",
+    "Fitting",
     "RobustT",
     "Imp",
+    "SRNets",
+    "Start",
     "RandomTicket",
     "Drawing",
     "Adversary",
     "Regulariser",
+    "Debiasing",
+    "BiasModel",
+    "Teacher",
     "Retraining",
     "Ablation",
 )

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from copy import deepcopy
+from fnmatch import fnmatch
 from typing import Any
 
 from tune_tickets.config.document import Document, get, put, remove, split
@@ -9,7 +10,7 @@ from tune_tickets.config.domain import DOMAINS, Domain, Scalar, is_domain
 from tune_tickets.config.explain import validate
 from tune_tickets.config.source import KeyPath, Source, dotted
 
-SEARCHABLE = ("method", "retraining", "ablation")
+SEARCHABLE = ("method", "retraining", "ablation", "transfer.*.drawing", "transfer.*.retraining")
 """Sections that may hold search domains; adversary and drawing stand inside them."""
 
 
@@ -19,7 +20,7 @@ def collect_domains(document: Document, source: Source) -> dict[str, Domain]:
 
     def walk(node: Any, path: KeyPath) -> None:  # noqa: ANN401 - any YAML value
         if is_domain(node):
-            if path[0] not in SEARCHABLE:
+            if not any(fnmatch(dotted(path), f"{section}.*") for section in SEARCHABLE):
                 raise source.error(path, f"a search domain may stand only in the sections {', '.join(SEARCHABLE)}")
             found[dotted(path)] = _parse(node, path, source)
         elif isinstance(node, dict):

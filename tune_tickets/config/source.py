@@ -56,9 +56,14 @@ def read_yaml(path: Path) -> tuple[dict[str, Any], Source]:
         raise ConfigError(_explain_yaml(path, error)) from None
     if not isinstance(document, CommentedMap):
         raise ConfigError(f"{path}:1: expected a mapping of sections such as 'model:' and 'method:' at the top level")
-    plain = _plain(document, (), source)
-    assert isinstance(plain, dict)
-    return plain, source
+    values = _plain(document, (), source)
+    assert isinstance(values, dict)
+    return values, source
+
+
+def plain(node: Any) -> Any:  # noqa: ANN401 - any nested value
+    """A copy in dictionaries, lists and Python's own scalars, as a YAML file would have given it."""
+    return _plain(node, (), Source("dictionary"))
 
 
 def parse_value(text: str) -> Any:  # noqa: ANN401 - any YAML scalar, list or mapping

@@ -2,6 +2,8 @@
 
 from pydantic import Field, model_validator
 
+from tune_tickets.config.ood import REVERSED, Twin
+from tune_tickets.config.planted import Planted
 from tune_tickets.config.section import Section
 
 
@@ -37,11 +39,20 @@ class Task(Section):
     )
     max_length: int = Field(128, ge=4, le=4096, description="Tokens per example; longer texts are cut")
     rows: Rows = Field(default_factory=Rows)
+    ood: tuple[Twin, ...] = Field((), description="Out-of-distribution twins that every model is measured on too")
+    planted: Planted | None = Field(
+        None, description="A spurious marker planted in the rows, with the OOD twin 'reversed'; null plants nothing"
+    )
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The text columns, one or two."""
         return (self.text,) if isinstance(self.text, str) else self.text
+
+    @property
+    def twins(self) -> tuple[str, ...]:
+        """The names of all OOD twins, that of a planted bias among them."""
+        return (*(twin.name for twin in self.ood), *([REVERSED] if self.planted else []))
 
     @model_validator(mode="after")
     def _check_columns(self) -> "Task":
@@ -53,4 +64,11 @@ class Task(Section):
             raise ValueError("a pair task must say which column attacks may change: set task.attacked")
         if self.labels is not None and len(set(self.labels)) != len(self.labels):
             raise ValueError("task.labels names a label twice")
+        return self
+
+    @model_validator(mode="after")
+    def _check_twins(self) -> "Task":
+        twice = sorted({name for name in self.twins if self.twins.count(name) > 1})
+        if twice:
+            raise ValueError(f"two OOD twins are called {', '.join(twice)}: give each a name of its own")
         return self

@@ -52,6 +52,36 @@ def fresh_sample(task: Task, labels: tuple[str, ...], size: int, seed: int) -> S
     return _sample(numbered, labels, task.columns, task.attacked or task.columns[0], f"rows of {table.name}")
 
 
+def given_sample(
+    texts: Sequence[tuple[str, ...]],
+    labels: Sequence[str],
+    classes: tuple[str, ...],
+    columns: tuple[str, ...] | None,
+    attacked: str | None,
+    size: int | None,
+    seed: int,
+) -> Sample:
+    """Texts that were handed over with their labels: all of them, or a seeded stratified sample of `size`."""
+    columns = columns or (("text",) if len(texts[:1] and texts[0]) < 2 else ("first", "second"))
+    attacked = attacked or (columns[0] if len(columns) == 1 else None)
+    if attacked not in columns:
+        raise DataError(f"column is {attacked!r}: of {' and '.join(columns)}, name the one that attacks may change")
+    numbers = {name.casefold(): number for number, name in enumerate(classes)}
+    rows = []
+    for index, (row, label) in enumerate(zip(texts, labels, strict=True)):
+        if len(row) != len(columns):
+            raise DataError(f"text {index} has {len(row)} parts, wanted are {len(columns)}: {' and '.join(columns)}")
+        if str(label).casefold() not in numbers:
+            raise DataError(f"text {index} has the label {label!r}, which is none of the model's: {', '.join(classes)}")
+        rows.append(Example(tuple(row), numbers[str(label).casefold()]))
+    if size is None:
+        return _sample(list(enumerate(rows)), classes, columns, attacked, "texts given")
+    distinct = list(dict.fromkeys(rows))
+    _check_size(size, len(distinct), "the texts given")
+    chosen = [(rows.index(row), row) for _, row in attack_sample(distinct, size, seed)]
+    return _sample(chosen, classes, columns, attacked, "texts given")
+
+
 def labels_for(task: Task, classes: Sequence[str], model: str) -> tuple[str, ...]:
     """The data's label names in the order of a model's classes; `model` names it in errors."""
     return match_labels(_table(task), task, classes, model)

@@ -3,12 +3,15 @@
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
+from tune_tickets.config.planted import Planted
 from tune_tickets.config.task import Task
 from tune_tickets.data.example import Example
 from tune_tickets.data.labels import label_names
+from tune_tickets.data.ood import TwinData, load_train_rows, load_twin
+from tune_tickets.data.planted import check_markers, plant, reversed_twin
 from tune_tickets.data.rows import examples
 from tune_tickets.data.sources import read_held_out, read_source
 from tune_tickets.data.splits import in_order, take, unique, without
@@ -54,6 +57,10 @@ class TaskData:
     attacked: str
     """The text column that attacks may change."""
     dropped: Dropped
+    ood: tuple[TwinData, ...] = ()
+    """The out-of-distribution twins; their rows are in no split of the task."""
+    ood_train: tuple[Example, ...] = ()
+    """Rows of the twins to train on, under the task's labels; only methods that ask for OOD rows see them."""
 
     @cached_property
     def fingerprint(self) -> str:
@@ -71,20 +78,58 @@ def load_task(task: Task, seed: int) -> TaskData:
     table, held_table = read_source(task), read_held_out(task)
     names = label_names(table, task)
     rows, dropped = _usable(table, task, names, seed)
+    sizes = (task.rows.report, task.rows.select, _planted_rows(task))
     if held_table is None:
-        _check_sizes(task, table, rows, ("report", "select", "train"))
-        report, select, rest = take(rows, (task.rows.report, task.rows.select))
+        _check_sizes(task, table, rows, ("report", "select", "reversed", "train"))
+        report, select, turned, rest = take(rows, sizes)
     else:
         held, held_dropped = _usable(held_table, task, names, seed)
-        _check_sizes(task, held_table, held, ("report", "select"))
-        report, select, _ = take(held, (task.rows.report, task.rows.select))
+        _check_sizes(task, held_table, held, ("report", "select", "reversed"))
+        report, select, turned, _ = take(held, sizes)
         rest = without(rows, held)
         _check_sizes(task, table, rest, ("train",))
         dropped = dropped + held_dropped + Dropped(held_out=len(rows) - len(rest))
-    train = rest if task.rows.train is None else take(rest, (task.rows.train,))[0]
+    twins = tuple(load_twin(twin, task, names, seed) for twin in task.ood)
+    apart = without(rest, (row for twin in twins for row in (*twin.select, *twin.report)))
+    dropped = dropped + Dropped(held_out=len(rest) - len(apart))
+    _check_sizes(task, table, apart, ("train",))
+    train = apart if task.rows.train is None else take(apart, (task.rows.train,))[0]
     _check_classes(train, names, table)
     attacked = task.attacked or task.columns[0]
-    return TaskData(tuple(train), tuple(select), tuple(report), names, task.columns, attacked, dropped)
+    data = TaskData(tuple(train), tuple(select), tuple(report), names, task.columns, attacked, dropped, twins)
+    data = replace(data, ood_train=_ood_train(task, data, seed))
+    return data if task.planted is None else _with_markers(data, task.planted, turned, seed)
+
+
+def _planted_rows(task: Task) -> int:
+    planted = task.planted
+    return 0 if planted is None else planted.rows.report + planted.rows.select + planted.train_rows
+
+
+def _ood_train(task: Task, data: TaskData, seed: int) -> tuple[Example, ...]:
+    """The training rows of all twins; none has the text of a row that is held out, here or there."""
+    measured = (row for twin in data.ood for row in (*twin.select, *twin.report))
+    held = [*data.select, *data.report, *measured]
+    return tuple(
+        row
+        for twin in task.ood
+        if twin.train is not None
+        for row in load_train_rows(twin, twin.train, task, data.labels, held, seed)
+    )
+
+
+def _with_markers(data: TaskData, planted: Planted, turned: Sequence[Example], seed: int) -> TaskData:
+    """The same splits behind their markers, and the twin in which these mislead."""
+    check_markers(planted, data.labels)
+    twin, trained = reversed_twin(turned, planted, data.labels, seed)
+    return replace(
+        data,
+        train=plant(data.train, planted.markers, planted.strength, seed),
+        select=plant(data.select, planted.markers, planted.strength, seed),
+        report=plant(data.report, planted.markers, planted.strength, seed),
+        ood=(*data.ood, twin),
+        ood_train=(*data.ood_train, *trained),
+    )
 
 
 def attack_sample(select: Sequence[Example], n: int, seed: int) -> list[tuple[int, Example]]:
@@ -108,6 +153,8 @@ def _usable(table: Table, task: Task, names: Sequence[str], seed: int) -> tuple[
 def _check_sizes(task: Task, table: Table, rows: Sequence[Example], splits: Sequence[str]) -> None:
     """Whether the rows suffice for the splits that are taken from them."""
     sizes = {"report": task.rows.report, "select": task.rows.select, "train": task.rows.train or 2}
+    sizes["reversed"] = _planted_rows(task)
+    splits = [split for split in splits if sizes[split]]
     wanted = sum(sizes[split] for split in splits)
     if wanted > len(rows):
         asked = " + ".join(f"{sizes[split]} {split}" for split in splits)

@@ -10,15 +10,25 @@ from tune_tickets.training.batches import EncodedRows, in_order
 from tune_tickets.training.losses import logits_of
 
 
+def predict(model: PreTrainedModel, rows: EncodedRows, batch_size: int, among: Tensor | None = None) -> Tensor:
+    """The predicted class of every row, on the CPU; `among` names the classes to choose from if not all."""
+    scores = _scores(model, rows, batch_size)
+    return scores.argmax(dim=-1) if among is None else among[scores[:, among].argmax(dim=-1)]
+
+
+def log_probabilities(model: PreTrainedModel, rows: EncodedRows, batch_size: int) -> Tensor:
+    """The log-probability of every class of every row, [rows, labels], on the CPU."""
+    return _scores(model, rows, batch_size).log_softmax(dim=-1)
+
+
 @torch.inference_mode()
-def predict(model: PreTrainedModel, rows: EncodedRows, batch_size: int) -> Tensor:
-    """The predicted class of every row, on the CPU."""
+def _scores(model: PreTrainedModel, rows: EncodedRows, batch_size: int) -> Tensor:
     was_training = model.training
     model.train(False)
     device = next(model.parameters()).device
-    classes = [logits_of(model, batch).argmax(dim=-1).cpu() for batch in in_order(rows, batch_size, device)]
+    scores = [logits_of(model, batch).cpu() for batch in in_order(rows, batch_size, device)]
     model.train(was_training)
-    return torch.cat(classes)
+    return torch.cat(scores)
 
 
 def agreement(predicted: Tensor, labels: Tensor) -> float:

@@ -1,8 +1,10 @@
-"""How sure a share is, and whether two models differ on the same rows."""
+"""How sure a share or a mean over seeds is, and whether two models differ on the same rows or seeds."""
 
+import math
 from collections.abc import Sequence
+from statistics import mean, stdev
 
-from scipy.stats import binomtest
+from scipy.stats import binomtest, t
 
 
 def wilson(successes: int, n: int) -> tuple[float, float]:
@@ -22,3 +24,24 @@ def mcnemar(a: Sequence[bool], b: Sequence[bool]) -> float:
     if only_a + only_b == 0:
         return 1.0
     return float(binomtest(only_a, only_a + only_b, 0.5).pvalue)
+
+
+def t_interval(values: Sequence[float]) -> tuple[float, float] | None:
+    """The 95% t interval of a mean; None if there are fewer than two values."""
+    if len(values) < 2:
+        return None
+    centre = mean(values)
+    margin = float(t.ppf(0.975, len(values) - 1)) * stdev(values) / math.sqrt(len(values))
+    return centre - margin, centre + margin
+
+
+def paired_t(a: Sequence[float], b: Sequence[float]) -> float | None:
+    """The two-sided p-value that the mean difference of pairs is 0; None if there are fewer than two pairs."""
+    differences = [first - second for first, second in zip(a, b, strict=True)]
+    if len(differences) < 2:
+        return None
+    spread = stdev(differences)
+    if spread == 0:  # the limit of the test, for which it has no number
+        return 1.0 if differences[0] == 0 else 0.0
+    statistic = mean(differences) / (spread / math.sqrt(len(differences)))
+    return float(2 * t.sf(abs(statistic), len(differences) - 1))

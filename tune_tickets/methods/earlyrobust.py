@@ -10,14 +10,14 @@ from functools import partial
 import torch
 from transformers import PreTrainedModel
 
-from tune_tickets.config.method import Drawing, EarlyRobust
+from tune_tickets.config.early_bird import Drawing, EarlyBird
 from tune_tickets.models.anatomy import anatomy_of, layer_parts
 from tune_tickets.tickets.distance import Draw, Trajectory
 from tune_tickets.tickets.drawing import draw
 from tune_tickets.tickets.gates import Gates, penalty
 from tune_tickets.training.batches import Batches, EncodedRows
 from tune_tickets.training.loop import Recipe, train
-from tune_tickets.training.losses import cross_entropy
+from tune_tickets.training.losses import Loss, cross_entropy
 from tune_tickets.training.schedule import build_optimizer, mini_epoch_ends, total_steps
 from tune_tickets.training.state import TrainState
 
@@ -26,14 +26,21 @@ class Search:
     """A search that can be left at the end of any mini-epoch and taken up again."""
 
     def __init__(
-        self, method: EarlyRobust, model: PreTrainedModel, rows: EncodedRows, seed: int, device: torch.device | str
+        self,
+        method: EarlyBird,
+        model: PreTrainedModel,
+        rows: EncodedRows,
+        seed: int,
+        device: torch.device | str,
+        batches: Batches | None = None,
+        loss: Loss = cross_entropy,
     ) -> None:
         anatomy = anatomy_of(model)
         gates = Gates(anatomy.layers, anatomy.heads, anatomy.neurons, device)
         optimizer = build_optimizer(
             model, method.learning_rate, method.weight_decay, gates, method.coefficient_learning_rate
         )
-        batches = Batches(rows, method.batch_size, seed, device)
+        batches = Batches(rows, method.batch_size, seed, device) if batches is None else batches
         self.state = TrainState(model, optimizer, gates)
         self.trajectory = Trajectory.empty(anatomy.layers, anatomy.heads, anatomy.neurons)
         self.losses: list[float] = []
@@ -43,7 +50,7 @@ class Search:
         self._gates = gates
         self._recipe = Recipe(
             batches=batches,
-            loss=cross_entropy,
+            loss=loss,
             adversary=method.adversary,
             total_steps=total_steps(batches.steps_per_epoch, method.epochs),
             warmup=method.warmup,
@@ -70,7 +77,7 @@ class Search:
                         return
 
 
-def mini_epochs(method: EarlyRobust, rows: int) -> tuple[int, ...]:
+def mini_epochs(method: EarlyBird, rows: int) -> tuple[int, ...]:
     """The step after which each mini-epoch ends."""
     return mini_epoch_ends(-(-rows // method.batch_size), method.epochs, method.mini_epoch)
 

@@ -4,7 +4,7 @@ A round trains what the rounds before have left, then the weights of smallest ma
 (`tickets.unstructured_drawing`) and the next round starts over from the pre-trained weights.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
@@ -17,14 +17,15 @@ from tune_tickets.tickets.unstructured_drawing import magnitudes
 from tune_tickets.training.batches import Batches, EncodedRows
 from tune_tickets.training.loop import Recipe, train
 from tune_tickets.training.losses import Loss, cross_entropy
-from tune_tickets.training.schedule import build_optimizer, mini_epoch_ends, total_steps
+from tune_tickets.training.schedule import MINI_EPOCH, build_optimizer, mini_epoch_ends, total_steps
 from tune_tickets.training.state import TrainState
 
 
 class Round:
-    """The training of one round, which can be left at the end of any epoch and taken up again.
+    """The training of one round, which can be left after any step and taken up again.
 
-    `model` holds the weights it starts from, `mask` what the rounds before have left: None before the first cut.
+    `model` holds the weights it starts from, `mask` what the rounds before have left: None before the first cut. It may
+    be only a `share` of the schedule, from one part of all steps to another. `weights` are those that cuts act on.
     """
 
     def __init__(
@@ -36,20 +37,27 @@ class Round:
         device: torch.device | str,
         mask: UnstructuredMask | None = None,
         loss: Loss = cross_entropy,
+        share: tuple[float, float] = (0.0, 1.0),
+        weights: Mapping[str, Tensor] | None = None,
     ) -> None:
-        self._weights = {name: linear.weight for name, linear in weight_matrices(model).items()}
+        self._weights = weights or {name: linear.weight for name, linear in weight_matrices(model).items()}
         shapes = {name: tuple(weight.shape) for name, weight in self._weights.items()}
         self._mask = UnstructuredMask.full(shapes) if mask is None else mask
         self._mask.fold(self._weights)
         batches = Batches(rows, method.batch_size, seed, device)
-        self.state = TrainState(model, build_optimizer(model, method.learning_rate, method.weight_decay))
-        self.ends = mini_epoch_ends(batches.steps_per_epoch, method.epochs, share=1.0)
+        total = total_steps(batches.steps_per_epoch, method.epochs)
+        first, last = _steps(share, total)
+        self.state = TrainState(model, build_optimizer(model, method.learning_rate, method.weight_decay), step=first)
+        epochs = mini_epoch_ends(batches.steps_per_epoch, method.epochs, share=1.0)
+        self.ends = (*(end for end in epochs if first < end < last), last)
+        self.mini_epochs = frozenset(mini_epoch_ends(batches.steps_per_epoch, method.epochs, MINI_EPOCH))
         self.history: list[dict[str, float]] = []
+        self._first = first
         self.recipe = Recipe(
             batches=batches,
             loss=loss,
             adversary=method.adversary,
-            total_steps=total_steps(batches.steps_per_epoch, method.epochs),
+            total_steps=total,
             warmup=method.warmup,
             clip=method.clip,
             seed=seed,
@@ -57,22 +65,35 @@ class Round:
 
     def run(self, on_epoch: Callable[[], None], on_step: Callable[[int], None]) -> None:
         """Train to the end of the round; `history` holds a record per epoch."""
-        losses, steps = torch.zeros((), device=self.state.model.device), 0
+        if self.state.step == self.ends[-1]:  # taken up at the end of a share, with more of the schedule behind it
+            return
         with self._mask.hold(self._weights):
             for step, loss in train(self.state, self.recipe):
-                losses, steps = losses + loss, steps + 1
-                on_step(step)
+                self.state.losses = self.state.losses + loss
                 if step == self.ends[len(self.history)]:
-                    self.history.append(
-                        {
-                            "step": len(self.history) + 1,
-                            "loss": float(losses) / steps,
-                            "weights_cut": 100.0 * self._mask.sparsity,
-                        }
-                    )
-                    losses, steps = torch.zeros_like(losses), 0
+                    self._end_epoch(step)
                     on_epoch()
+                on_step(step)
+                if step == self.ends[-1]:
+                    return
+
+    def _end_epoch(self, step: int) -> None:
+        begun = self.ends[len(self.history) - 1] if self.history else self._first
+        self.history.append(
+            {
+                "step": len(self.history) + 1,
+                "loss": float(self.state.losses) / (step - begun),
+                "weights_cut": 100.0 * self._mask.sparsity,
+            }
+        )
+        self.state.losses = torch.zeros_like(self.state.losses)
 
     def scores(self) -> dict[str, Tensor]:
         """The magnitudes that the next cut ranks, zero for what was cut before."""
         return magnitudes(self._weights)
+
+
+def _steps(share: tuple[float, float], total: int) -> tuple[int, int]:
+    """The steps between which a share of the schedule lies: one at least."""
+    first = min(round(share[0] * total), total - 1)
+    return first, max(round(share[1] * total), first + 1)

@@ -23,7 +23,7 @@ from tune_tickets.tickets.weight_gates import WeightGates
 from tune_tickets.training.batches import Batches, EncodedRows
 from tune_tickets.training.loop import Recipe, train
 from tune_tickets.training.losses import cross_entropy
-from tune_tickets.training.schedule import build_optimizer, mini_epoch_ends, total_steps
+from tune_tickets.training.schedule import MINI_EPOCH, build_optimizer, mini_epoch_ends, total_steps
 from tune_tickets.training.state import TrainState
 
 
@@ -41,6 +41,7 @@ class Search:
         batches = Batches(rows, method.batch_size, seed, device)
         self.state = TrainState(model, build_optimizer(self.gates, method.learning_rate, method.weight_decay))
         self.ends = mini_epoch_ends(batches.steps_per_epoch, method.epochs, share=1.0)
+        self.mini_epochs = frozenset(mini_epoch_ends(batches.steps_per_epoch, method.epochs, MINI_EPOCH))
         self.history: list[dict[str, float]] = []
         self._method = method
         self._losses = torch.zeros((), device=device)

@@ -51,6 +51,16 @@ def layer_parts(model: PreTrainedModel) -> tuple[LayerParts, ...]:
         raise _unsupported(model) from None
 
 
+def last_attention_block(model: PreTrainedModel) -> nn.Module:
+    """What the last layer does with the states that attention found and those it started from."""
+    try:
+        block = _base(model).encoder.layer[-1].attention.output
+    except AttributeError:
+        raise _unsupported(model) from None
+    assert isinstance(block, nn.Module)
+    return block
+
+
 def word_embeddings(model: PreTrainedModel) -> nn.Embedding:
     """The word-embedding module, whose output the adversary perturbs."""
     try:

@@ -13,7 +13,7 @@ from tune_tickets.errors import ConfigError, DataError, ResourceError
 from tune_tickets.models.anatomy import positions
 from tune_tickets.models.answers import probabilities
 from tune_tickets.models.backbone import quiet_transformers
-from tune_tickets.models.loading import load_ticket
+from tune_tickets.models.loading import TICKETS, LoadedTicket, load_ticket
 from tune_tickets.models.source import backbone_folder
 from tune_tickets.models.tokenizer import open_tokenizer
 
@@ -43,17 +43,18 @@ class Classifier:
 
 
 def load_classifier(source: str) -> Classifier:
-    """The classifier behind a ticket file, a transformers folder or a hub id; on a GPU if there is one."""
+    """The classifier behind a ticket file or folder, a transformers folder or a hub id; on a GPU if there is one."""
     path = Path(source).expanduser()
-    classifier = _from_ticket(source, path) if path.is_file() else _from_folder(source)
+    file = next((path / name for name in TICKETS if (path / name).is_file()), path)
+    classifier = ticket_classifier(load_ticket(file), source) if file.is_file() else _from_folder(source)
     classifier.model.to("cuda" if torch.cuda.is_available() else "cpu")  # type: ignore[arg-type]
     return classifier
 
 
-def _from_ticket(source: str, path: Path) -> Classifier:
-    ticket = load_ticket(path)
+def ticket_classifier(ticket: LoadedTicket, name: str) -> Classifier:
+    """A ticket that was loaded already; `name` stands for it in reports and errors."""
     story = ticket.metadata
-    return Classifier(source, ticket.model, ticket.tokenizer, story.labels, story.text_columns, story.max_length)
+    return Classifier(name, ticket.model, ticket.tokenizer, story.labels, story.text_columns, story.max_length)
 
 
 def _from_folder(source: str) -> Classifier:

@@ -13,13 +13,16 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
-from tune_tickets.errors import DataError, StoreError
+from tune_tickets.errors import DataError, ResourceError, StoreError
 from tune_tickets.models.answers import probabilities
 from tune_tickets.models.backbone import quiet_transformers
 from tune_tickets.models.surgery import prune
 from tune_tickets.models.tokenizer import tokenizer_from_files
 from tune_tickets.tickets.mask import StructuredMask
 from tune_tickets.tickets.ticket import Ticket, TicketMetadata, read_ticket
+
+TICKETS = ("ticket.safetensors", "best_ticket.safetensors")
+"""The ticket of an exported folder, and the winner in a results folder."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +56,22 @@ class LoadedTicket:
 
 
 def load_ticket(path: str | Path) -> LoadedTicket:
-    """Load an exported ticket file; nothing else is needed, no hub and no backbone."""
-    return open_ticket(read_ticket(Path(path)), str(path))
+    """Load a ticket file, or the ticket of an exported or a results folder; no hub and no backbone is needed."""
+    file = ticket_file(Path(path).expanduser())
+    return open_ticket(read_ticket(file), str(file))
+
+
+def ticket_file(path: Path) -> Path:
+    """The ticket in a folder; any other path as it is."""
+    if not path.is_dir():
+        return path
+    found = next((path / name for name in TICKETS if (path / name).is_file()), None)
+    if found is None:
+        raise ResourceError(
+            f"{path} holds no {' or '.join(TICKETS)}: name a results folder, a folder written by "
+            "`tune-tickets export --format pruned`, or a ticket file"
+        )
+    return found
 
 
 def open_ticket(ticket: Ticket, where: str) -> LoadedTicket:

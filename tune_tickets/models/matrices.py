@@ -1,4 +1,4 @@
-"""Which weight matrices an unstructured mask covers: the list of RobustT, 73 tensors in a 12-layer BERT."""
+"""Which weight matrices an unstructured mask covers: RobustT's list (73 in a 12-layer BERT), and that of SRNets."""
 
 from torch import nn
 from transformers import PreTrainedModel
@@ -13,8 +13,23 @@ def weight_matrices(model: PreTrainedModel) -> dict[str, nn.Linear]:
     RoBERTa and ELECTRA have none: the dense of their classification head does its work, but is new for every task, and
     a ticket is a part of what was pre-trained. So it is left alone like every classifier.
     """
-    names = {module: f"{name}.weight" for name, module in model.named_modules()}
-    linears = [
+    pooler = getattr(model.base_model, "pooler", None)
+    return _by_name(model, [*_of_layers(model), *([] if pooler is None else [pooler.dense])])
+
+
+def matrices_with_classifier(model: PreTrainedModel, pooler: bool) -> dict[str, nn.Linear]:
+    """The linears that SRNets mask: those of every layer and the classifier, by the name of their weight.
+
+    With `pooler` also the dense layer between them: BERT's pooler, or that of RoBERTa's classification head.
+    """
+    heads = (getattr(model.base_model, "pooler", None), model.classifier)
+    parts = [part for head in heads if isinstance(head, nn.Module) for part in head.modules()]
+    *between, classifier = [part for part in parts if isinstance(part, nn.Linear)]
+    return _by_name(model, [*_of_layers(model), *(between if pooler else []), classifier])
+
+
+def _of_layers(model: PreTrainedModel) -> list[nn.Linear]:
+    return [
         linear
         for parts in layer_parts(model)
         for linear in (
@@ -26,9 +41,10 @@ def weight_matrices(model: PreTrainedModel) -> dict[str, nn.Linear]:
             parts.output,
         )
     ]
-    pooler = getattr(model.base_model, "pooler", None)
-    if pooler is not None:
-        linears.append(pooler.dense)
+
+
+def _by_name(model: PreTrainedModel, linears: list[nn.Linear]) -> dict[str, nn.Linear]:
+    names = {module: f"{name}.weight" for name, module in model.named_modules()}
     return {names[linear]: linear for linear in linears}
 
 

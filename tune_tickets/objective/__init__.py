@@ -1,7 +1,19 @@
 """What makes one ticket better than another: judging each, choosing among all."""
 
-from tune_tickets.objective.bounding import beats, reachable
+from tune_tickets.objective.bounding import beats, falling, reachable
 from tune_tickets.objective.choosing import feasible, front, ranked
+from tune_tickets.objective.gains import doubtful_gains
 from tune_tickets.objective.judging import Verdict, judge, names
 
-__all__ = ["Verdict", "beats", "feasible", "front", "judge", "names", "ranked", "reachable"]
+__all__ = [
+    "Verdict",
+    "beats",
+    "doubtful_gains",
+    "falling",
+    "feasible",
+    "front",
+    "judge",
+    "names",
+    "ranked",
+    "reachable",
+]

@@ -1,20 +1,26 @@
 """Whether a ticket can still win, known before all of its rows have been attacked."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tune_tickets.config.objective import Objective
-from tune_tickets.objective.judging import weigh
-from tune_tickets.records import CleanFigures, Outcome
+from tune_tickets.objective.judging import LOWER_IS_BETTER, weigh
+from tune_tickets.records import Outcome
 
 
-def reachable(
-    objective: Objective, clean: CleanFigures, aua: Sequence[float], dense: Outcome | None
-) -> tuple[float, ...]:
-    """The best values that are left for a ticket whose accuracy under each attack is at most `aua`.
+def reachable(objective: Objective, metrics: Mapping[str, float], dense: Outcome | None) -> tuple[float, ...]:
+    """The best values left for a ticket, given what is known of it and the most each accuracy under attack can be.
 
-    Exact, since no objective falls when accuracy under attack rises.
+    Exact, since no objective falls when an accuracy rises (what would is refused together with an early exit). What
+    has not been measured yet is taken at its best.
     """
-    return weigh(objective, clean, aua, dense).values
+    best = {name: 0.0 if name in LOWER_IS_BETTER else 100.0 for name in objective.terms} | dict(metrics)
+    return weigh(objective, best, None if dense is None else dense.metrics()).values
+
+
+def falling(objective: Objective) -> tuple[str, ...]:
+    """The constraints under which a rising accuracy under attack makes a ticket worse: no early exit is exact there."""
+    bounded = [each for each in objective.constraints if each.at_most is not None]
+    return tuple(each.text for each in bounded if not each.metric.startswith(("clean", "sparsity", "flops")))
 
 
 def beats(incumbent: Sequence[float], values: Sequence[float]) -> bool:

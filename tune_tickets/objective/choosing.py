@@ -9,7 +9,7 @@ def feasible(trials: list[TrialRecord]) -> list[TrialRecord]:
 
 
 def front(trials: list[TrialRecord]) -> list[TrialRecord]:
-    """Feasible trials that no other beats in clean accuracy and accuracy under attack at once."""
+    """Feasible trials that no other beats in every value of a vector, or in clean accuracy and that under attack."""
     candidates = feasible(trials)
     return [trial for trial in candidates if not any(_dominates(other, trial) for other in candidates)]
 
@@ -26,5 +26,12 @@ def _rank(trial: TrialRecord) -> tuple[float, float, int]:
 
 
 def _dominates(one: TrialRecord, other: TrialRecord) -> bool:
-    pairs = [(one.metrics[name], other.metrics[name]) for name in ("clean", "aua") if name in other.metrics]
+    pairs = list(zip(_figures(one), _figures(other), strict=True))
     return all(a >= b for a, b in pairs) and any(a > b for a, b in pairs)
+
+
+def _figures(trial: TrialRecord) -> tuple[float, ...]:
+    assert trial.values is not None
+    if len(trial.values) > 1:
+        return trial.values
+    return tuple(trial.metrics[name] for name in ("clean", "aua") if name in trial.metrics)

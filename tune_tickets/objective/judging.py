@@ -1,13 +1,16 @@
 """Judging a ticket: the value or values Optuna is told, and whether the ticket may win at all."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tune_tickets.config.objective import Objective
-from tune_tickets.records import CleanFigures, Outcome
+from tune_tickets.config.objective import Constraint, Objective
+from tune_tickets.records import Outcome
 
 BELOW_FLOOR = "below the floor"
 NEAR_CONSTANT = "near-constant predictor"
+LOWER_IS_BETTER = ("flops",)
+"""Metrics in % of the dense model of which less is better."""
+_NOISE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -24,52 +27,75 @@ class Verdict:
 
 
 def names(objective: Objective) -> tuple[str, ...]:
-    """The names of the values, in order."""
-    return ("clean_value", "aua_value") if objective.kind == "pareto" else ("objective",)
+    """The names of the values, in order; without slashes, which have a meaning to Ray Tune."""
+    if objective.kind != "pareto":
+        return ("objective",)
+    return tuple(f"{metric.replace('/', '.')}_value" for metric in objective.metrics)
 
 
 def judge(objective: Objective, outcome: Outcome, dense: Outcome | None) -> Verdict:
     """The verdict on a ticket, measured against the dense control."""
-    attacked = [figures.accuracy_under_attack for figures in outcome.attacks]
-    return weigh(objective, outcome.clean, attacked, dense)
+    return weigh(objective, outcome.metrics(), None if dense is None else dense.metrics())
 
 
-def weigh(objective: Objective, measured: CleanFigures, attacked: Sequence[float], dense: Outcome | None) -> Verdict:
-    """The verdict by clean accuracy and accuracy under each attack.
+def weigh(objective: Objective, metrics: Mapping[str, float], dense: Mapping[str, float] | None) -> Verdict:
+    """The verdict by the metrics of a ticket and of the dense control.
 
     A model that answers the same for everything cannot be attacked, so accuracy under attack alone, or in a sum, would
-    choose it. Below the floor the value is minus the missing points: worse than every feasible ticket (those are >= 0),
-    yet better the nearer the floor, so that the sampler still learns.
+    choose it. Where a floor or constraint is missed the value is minus the missing points in all: worse than every
+    feasible ticket (those are >= 0), yet better the less is missing, so that any sampler learns the way back. That is
+    the order of Optuna's constrained domination, in values that the early exit and a person can compare too.
     """
-    clean = measured.accuracy
-    aua = sum(attacked) / len(attacked) if attacked else clean
-    missing = _floor(objective, dense) - clean
+    missing = _floor(objective, dense) - metrics["clean"]
     objections = []
-    if missing > 1e-9:
+    if missing > _NOISE:
         objections.append(f"{BELOW_FLOOR} by {missing:.1f} points of clean accuracy")
-    if measured.majority_share >= 100.0 * objective.near_constant:
-        objections.append(f"{NEAR_CONSTANT}: {measured.majority_share:.0f}% of rows get one label")
-    values = _values(objective, clean, aua)
+    total = max(missing, 0.0)
+    for constraint in objective.constraints:
+        lacking = _lacking(constraint, metrics, dense)
+        if lacking > _NOISE:
+            objections.append(f"{constraint.text} is missed by {lacking:.1f} points")
+            total += lacking
+    if metrics["majority_share"] >= 100.0 * objective.near_constant:
+        objections.append(f"{NEAR_CONSTANT}: {metrics['majority_share']:.0f}% of rows get one label")
+    values = _values(objective, metrics)
     if objections:
-        values = tuple(-max(missing, 0.0) / 100.0 - 1e-6 for _ in values)
+        values = tuple(-total / 100.0 - 1e-6 for _ in values)
     return Verdict(values, tuple(objections))
 
 
-def _floor(objective: Objective, dense: Outcome | None) -> float:
+def _floor(objective: Objective, dense: Mapping[str, float] | None) -> float:
     floors = [0.0]
     if objective.floor_points is not None and dense is not None:
-        floors.append(dense.clean.accuracy - objective.floor_points)
+        floors.append(dense["clean"] - objective.floor_points)
     if objective.floor_clean is not None:
         floors.append(objective.floor_clean)
     return max(floors)
 
 
-def _values(objective: Objective, clean: float, aua: float) -> tuple[float, ...]:
-    """In [0, 1] each."""
-    clean, aua = clean / 100.0, aua / 100.0
-    if objective.kind == "pareto":
-        return clean, aua
+def _lacking(constraint: Constraint, metrics: Mapping[str, float], dense: Mapping[str, float] | None) -> float:
+    """How many points are missing; at most 0 if the constraint is met."""
+    origin = 0.0
+    if constraint.relative_to == "dense":
+        assert dense is not None  # the schema asks for the control
+        origin = dense[constraint.metric]
+    if constraint.at_least is not None:
+        return origin + constraint.at_least - metrics[constraint.metric]
+    assert constraint.at_most is not None
+    return metrics[constraint.metric] - origin - constraint.at_most
+
+
+def _values(objective: Objective, metrics: Mapping[str, float]) -> tuple[float, ...]:
+    """In [0, 1] each, more is better."""
+    goods = {name: _goodness(name, metrics[name]) for name in objective.valued}
+    if objective.kind in ("pareto", "constrained"):
+        return tuple(goods.values())
     if objective.kind == "harmonic":
-        return (2 * clean * aua / (clean + aua) if clean + aua > 0 else 0.0,)
-    total = objective.clean_weight + objective.attack_weight
-    return ((objective.clean_weight * clean + objective.attack_weight * aua) / total,)
+        return (0.0 if min(goods.values()) <= 0 else len(goods) / sum(1 / good for good in goods.values()),)
+    weights = objective.weighting
+    return (sum(weights[name] * good for name, good in goods.items()) / sum(weights.values()),)
+
+
+def _goodness(name: str, percent: float) -> float:
+    share = percent / 100.0
+    return max(0.0, 1.0 - share) if name in LOWER_IS_BETTER else share

@@ -14,7 +14,7 @@ def warm_starts(experiment: Experiment) -> list[dict[str, Scalar]]:
     for index, raw in enumerate(experiment.settings.search.warm_starts):
         place: KeyPath = ("search", "warm_starts", index)
         # A domain that an override has fixed is no longer searched; the rest of the point still stands.
-        fixed = [name for name in raw if name not in experiment.domains and split(name) in experiment.source.overrides]
+        fixed = [name for name in raw if name not in experiment.domains and _overridden(name, experiment)]
         point = {name: parse_fraction(value) for name, value in raw.items() if name not in fixed}
         _check_names(point, place, experiment)
         for name, value in point.items():
@@ -28,6 +28,12 @@ def warm_starts(experiment: Experiment) -> list[dict[str, Scalar]]:
                 )
         points.append(point)
     return points
+
+
+def _overridden(name: str, experiment: Experiment) -> bool:
+    """Whether an override has put a value there, or in the place of a section above."""
+    path = split(name)
+    return any(path[:length] in experiment.source.overrides for length in range(1, len(path) + 1))
 
 
 def _check_names(point: dict[str, Scalar], place: KeyPath, experiment: Experiment) -> None:

@@ -126,6 +126,26 @@ def read_ticket(path: Path) -> Ticket:
     return Ticket.from_bytes(content, str(path))
 
 
+@dataclass(frozen=True)
+class TicketHeader:
+    """What the first bytes of a ticket file tell."""
+
+    labels: tuple[str, ...]
+    heads: int
+    """Attention heads per layer of the whole model."""
+
+
+def read_header(path: Path) -> TicketHeader:
+    """A look into a ticket file without reading its weights, which nothing is verified for."""
+    try:
+        with path.open("rb") as stream:
+            header = json.loads(stream.read(int.from_bytes(stream.read(8), "little")))
+        metadata = json.loads(header["__metadata__"][_KEY])["metadata"]
+        return TicketHeader(tuple(metadata["labels"]), int(header["mask/heads"]["shape"][1]))
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, MemoryError) as error:
+        raise StoreError(f"{path} is damaged or not a ticket ({error}); export the ticket again") from None
+
+
 def _split(content: bytes) -> tuple[dict[str, Any], bytes]:
     length = int.from_bytes(content[:8], "little")
     return json.loads(content[8 : 8 + length]), content[8 + length :]

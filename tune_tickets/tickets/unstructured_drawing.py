@@ -31,11 +31,22 @@ def draw_unstructured(
     names = sorted(scores)
     flat = {name: _ranked(name, scores[name], within) for name in names}
     if ranking == "matrix":
-        kept = {name: _keep(flat[name], sparsity) for name in names}
+        kept = {name: keep_highest(flat[name], sparsity) for name in names}
     else:
-        parts = torch.split(_keep(torch.cat(list(flat.values())), sparsity), [len(flat[name]) for name in names])
+        parts = torch.split(keep_highest(torch.cat(list(flat.values())), sparsity), [len(flat[name]) for name in names])
         kept = dict(zip(names, parts, strict=True))
     return UnstructuredMask({name: kept[name].view(scores[name].shape) for name in scores})
+
+
+def keep_highest(scores: Tensor, sparsity: float) -> Tensor:
+    """All but the ceil(sparsity x N) lowest of a flat tensor of scores, as bools where the scores are."""
+    count = cut_count(sparsity, len(scores))
+    if count == 0:
+        return torch.ones_like(scores, dtype=torch.bool)
+    # A selection, not a sort: a base model has 85 million scores.
+    threshold = scores.kthvalue(count).values
+    ties = scores == threshold
+    return (scores > threshold) | (ties & (ties.cumsum(0) > count - (scores < threshold).sum()))
 
 
 def magnitudes(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -77,15 +88,3 @@ def _ranked(name: str, scores: Tensor, within: UnstructuredMask | None) -> Tenso
     if not torch.isfinite(flat).all():
         raise TicketsError(f"the scores of {name} are not finite: the search diverged; lower its learning rate")
     return flat if within is None else flat.masked_fill(~within.kept[name].flatten(), -torch.inf)
-
-
-def _keep(scores: Tensor, sparsity: float) -> Tensor:
-    count = cut_count(sparsity, len(scores))
-    if count == 0:
-        return torch.ones(len(scores), dtype=torch.bool)
-    # A selection, not a sort: a base model has 85 million scores.
-    threshold = scores.kthvalue(count).values
-    kept = scores > threshold
-    ties = (scores == threshold).nonzero().flatten()
-    kept[ties[count - int((scores < threshold).sum()) :]] = True
-    return kept

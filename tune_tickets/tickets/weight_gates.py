@@ -85,13 +85,8 @@ class WeightGates(nn.Module):
     @contextmanager
     def attached(self, linears: Mapping[str, nn.Linear]) -> Iterator[None]:
         """Let the gates act on these linears' weights; afterwards the weights are as they were."""
-        for name, matrix in zip(self.names, self._matrices(), strict=True):
-            parametrize.register_parametrization(linears[name], "weight", matrix)
-        try:
+        with parametrized({linears[name]: matrix for name, matrix in zip(self.names, self.matrices, strict=True)}):
             yield
-        finally:
-            for name in self.names:
-                parametrize.remove_parametrizations(linears[name], "weight", leave_parametrized=False)
 
     def penalty(self, mean: Mean = "global") -> Tensor:
         """R(m), RobustT eq. 4."""
@@ -111,6 +106,18 @@ class WeightGates(nn.Module):
 
     def _matrices(self) -> list[GatedMatrix]:
         return [matrix for matrix in self.matrices if isinstance(matrix, GatedMatrix)]
+
+
+@contextmanager
+def parametrized(matrices: Mapping[nn.Linear, nn.Module]) -> Iterator[None]:
+    """Let modules stand between the weights of linears and their use; afterwards the weights are as they were."""
+    for linear, matrix in matrices.items():
+        parametrize.register_parametrization(linear, "weight", matrix)
+    try:
+        yield
+    finally:
+        for linear in matrices:
+            parametrize.remove_parametrizations(linear, "weight", leave_parametrized=False)
 
 
 class _Uniform:

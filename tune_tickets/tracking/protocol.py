@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tune_tickets.config.tracking import Tracking
-from tune_tickets.records import ControlRecord, Summary, TrialRecord
+from tune_tickets.confirmation import Confirmation
+from tune_tickets.records import ControlRecord, SearchStatus, Summary, TrialRecord
+from tune_tickets.tracking.inputs import SearchInputs
 from tune_tickets.tracking.location import artifact_folder, database_uri
 
 
@@ -18,6 +20,12 @@ class AnyTracker(Protocol):
     @property
     def problems(self) -> tuple[str, ...]:
         """What could not be kept, one sentence each; to be shown at the end."""
+
+    def has_ended(self, trial_id: str) -> bool:
+        """Whether the end of a trial has been kept, files and all."""
+
+    def log_inputs(self, inputs: SearchInputs) -> None:
+        """The rows and threat models that all runs from here on share."""
 
     def start_trial(self, trial_id: str, number: int, params: Mapping[str, Any]) -> None:
         """A trial begins, or goes on after an interruption."""
@@ -34,11 +42,24 @@ class AnyTracker(Protocol):
     def finish(self, summary: Summary, artifacts: Mapping[str, Path]) -> None:
         """The search ended: what is still missing, the winner, the front and the summary."""
 
+    def register(self, summary: Summary, tickets: Mapping[str, tuple[Path, tuple[str, ...]]]) -> None:
+        """The winner's ticket files and the texts they read, by task; the search's own task is ''."""
+
+    def log_confirmation(self, confirmation: Confirmation, status: SearchStatus, artifacts: Mapping[str, Path]) -> None:
+        """Tickets of a search were confirmed; the search itself had ended with `status`."""
+
 
 class NullTracker:
     """For `tracking.mlflow: false`."""
 
     problems: tuple[str, ...] = ()
+
+    def has_ended(self, trial_id: str) -> bool:
+        """There is nothing to be kept."""
+        return True
+
+    def log_inputs(self, inputs: SearchInputs) -> None:
+        """Nothing is kept."""
 
     def start_trial(self, trial_id: str, number: int, params: Mapping[str, Any]) -> None:
         """Nothing is kept."""
@@ -53,6 +74,12 @@ class NullTracker:
         """Nothing is kept."""
 
     def finish(self, summary: Summary, artifacts: Mapping[str, Path]) -> None:
+        """Nothing is kept."""
+
+    def register(self, summary: Summary, tickets: Mapping[str, tuple[Path, tuple[str, ...]]]) -> None:
+        """Nothing is kept."""
+
+    def log_confirmation(self, confirmation: Confirmation, status: SearchStatus, artifacts: Mapping[str, Path]) -> None:
         """Nothing is kept."""
 
 

@@ -1,4 +1,4 @@
-"""MLflow runs found by their tags or made once, and written to without duplicates. Alone in importing mlflow."""
+"""MLflow runs found by their tags or made once, and written to without duplicates. Sets mlflow up as it is imported."""
 
 import logging
 import os
@@ -6,21 +6,28 @@ import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from tune_tickets.errors import TicketsError
+from tune_tickets.tracking.inputs import DIGEST_LENGTH, RowsRecord
 from tune_tickets.tracking.naming import PARAM_LENGTH, TAG_LENGTH, batches, finite, legal_name, shorten
 from tune_tickets.tracking.view import KIND, KIND_TAG, VIEW_TAG, view_state
+from tune_tickets.tracking.whole import make_whole
 
 # Read while mlflow is imported, so they stand before it.
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 # mlflow's own defaults (120 s, 7 times) would hold up the driver for minutes when a server is gone.
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+# Its bars would break into ours.
+os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 
 from mlflow import MlflowClient
-from mlflow.entities import Metric, Param, Run, RunTag
+from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
+
+from tune_tickets.tracking.registry import Registry
 
 REMOTE = ("http://", "https://", "databricks")
 PAGE = 1000
@@ -35,6 +42,7 @@ class KnownRun:
     tags: dict[str, str]
     params: dict[str, str]
     latest: dict[str, float]
+    inputs: set[tuple[str, str]] = field(default_factory=set)
     curves: dict[str, dict[int, float]] = field(default_factory=dict)
 
 
@@ -44,10 +52,12 @@ class RunBook:
     def __init__(self, uri: str, artifact_root: Path, experiment: str) -> None:
         for noisy in ("alembic", "mlflow.store.db.utils", "mlflow.tracking"):
             logging.getLogger(noisy).setLevel(logging.WARNING)
+        make_whole(uri, partial(_make_database, artifact_root))
         self._client = MlflowClient(tracking_uri=uri, registry_uri=uri)
         location = None if uri.startswith(REMOTE) else artifact_root.resolve().as_uri()
         self._experiment_id = self._open_experiment(experiment, location)
         self._shown: set[str] = set()
+        self.registry = Registry(self._client, self._experiment_id)
 
     def _open_experiment(self, name: str, location: str | None) -> str:
         found = self._client.get_experiment_by_name(name)
@@ -102,6 +112,21 @@ class RunBook:
         for batch in batches(fresh):
             self._client.log_batch(run.id, tags=batch, synchronous=True)
             run.tags |= {tag.key: tag.value for tag in batch}
+
+    def write_inputs(self, run: KnownRun, rows: Sequence[RowsRecord]) -> None:
+        """Add the rows that the run does not name yet."""
+        named = [(record.name, record.digest[:DIGEST_LENGTH]) for record in rows]
+        fresh = [
+            DatasetInput(
+                Dataset(*key, source_type="tune_tickets", source=record.source, profile=record.profile()),
+                [InputTag("mlflow.data.context", record.context)],
+            )
+            for key, record in zip(named, rows, strict=True)
+            if key not in run.inputs
+        ]
+        if fresh:
+            self._client.log_inputs(run.id, datasets=fresh)
+            run.inputs |= set(named)
 
     def write_points(self, run: KnownRun, metrics: Mapping[str, float], step: int) -> None:
         """Add points of curves; a metric that has a value at `step` keeps it."""
@@ -166,10 +191,16 @@ class RunBook:
         self._client.log_dict(run.id, dict(tree), name)
 
 
+def _make_database(artifact_root: Path, uri: str) -> None:
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+    SqlAlchemyStore(uri, artifact_root.resolve().as_uri()).engine.dispose()  # type: ignore[no-untyped-call]
+
+
 def _known(run: Run) -> KnownRun:
-    return KnownRun(
-        run.info.run_id, run.info.status, dict(run.data.tags), dict(run.data.params), dict(run.data.metrics)
-    )
+    inputs = {(one.dataset.name, one.dataset.digest) for one in run.inputs.dataset_inputs} if run.inputs else set()
+    tags, params, metrics = dict(run.data.tags), dict(run.data.params), dict(run.data.metrics)
+    return KnownRun(run.info.run_id, run.info.status, tags, params, metrics, inputs)
 
 
 def _legal_tags(tags: Mapping[str, str]) -> dict[str, str]:

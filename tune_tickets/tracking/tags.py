@@ -29,12 +29,13 @@ def outcome_tags(outcome: Outcome | None) -> dict[str, str]:
     if outcome is None:
         return {}
     threats = {f"threat.{figures.threat}": figures.fingerprint for figures in outcome.attacks}
-    return {"flags": ", ".join(outcome.flags), **threats}
+    return {"flags": ", ".join(outcome.flags), "notes": "; ".join(outcome.notes), **threats}
 
 
 def trial_tags(trial: TrialRecord) -> dict[str, str]:
     """How a trial ended."""
     tags = {"status": trial.status, "trial": str(trial.number), "title": trial.title}
+    tags["uses_ood_information"] = str(trial.uses_ood_information).lower()
     if trial.feasible is not None:
         tags["feasible"] = str(trial.feasible).lower()
     # The last lines of a traceback say what happened, so those are kept. An empty tag clears an earlier attempt's.
@@ -48,6 +49,7 @@ def summary_tags(summary: Summary) -> dict[str, str]:
         "status": summary.status,
         "selected": summary.selected.trial or "",
         "front": ", ".join(summary.front),
+        "uses_ood_information": str(summary.uses_ood_information).lower(),
         "mlflow.note.content": summary.selected.reason,
     }
     for threat in summary.threat_models:

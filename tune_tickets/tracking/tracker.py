@@ -5,15 +5,20 @@ goes on with the runs that are there.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tune_tickets.confirmation import Confirmation, ConfirmedModel, SeedRun
 from tune_tickets.errors import TicketsError
-from tune_tickets.records import ControlRecord, Summary, TrialRecord
+from tune_tickets.records import ControlRecord, SearchStatus, Summary, TrialRecord, headline
 from tune_tickets.tracking import tags as tagging
 from tune_tickets.tracking.backlog import Backlog
-from tune_tickets.tracking.naming import flatten, without_passwords
+from tune_tickets.tracking.coordinates import coordinates
+from tune_tickets.tracking.inputs import SearchInputs
+from tune_tickets.tracking.naming import flatten, legal_name, without_passwords
 from tune_tickets.tracking.runs import KnownRun, RunBook
+from tune_tickets.tracking.winner import Winner, model_name
 
 TRIAL_STATUS = {"complete": "FINISHED", "pruned": "FINISHED", "failed": "FAILED", "interrupted": "KILLED"}
 PARENT_STATUS = {"finished": "FINISHED", "interrupted": "KILLED", "stopped": "FAILED"}
@@ -27,9 +32,10 @@ class Tracker:
     ) -> None:
         self._settings: dict[str, Any] = without_passwords(settings)
         self._identity = {tagging.EXPERIMENT: str(settings.get("name", experiment)), tagging.CONFIG: config_digest}
+        self._name, self._inputs = experiment, SearchInputs()
         self._backlog = Backlog()
-        vector = settings.get("objective", {}).get("kind") == "pareto"
-        self._objectives = _objective_names(2 if vector else 1)
+        objective = settings.get("objective", {})
+        self._objectives = _objective_names(len(objective["metrics"]) if objective.get("kind") == "pareto" else 1)
         try:
             artifact_root.parent.mkdir(parents=True, exist_ok=True)
             self._book = RunBook(uri, artifact_root, experiment)
@@ -68,16 +74,30 @@ class Tracker:
             self._children[key] = found[0] if found else self._create(name, role, tags, params)
         return self._children[key]
 
+    def log_inputs(self, inputs: SearchInputs) -> None:
+        """Name rows and threat models in the parent now, and in every trial and control as it is written."""
+        self._inputs = inputs
+        self._backlog.run("the rows and threat models", lambda: self._feed(self._parent))
+
+    def _feed(self, run: KnownRun) -> None:
+        self._book.write_inputs(run, self._inputs.rows)
+        self._book.write_tags(run, self._inputs.tags())
+
     def _trial(self, trial_id: str, number: int, params: Mapping[str, Any]) -> KnownRun:
         run = self._child("trial", trial_id, f"trial {number}", params)
-        self._book.write_params(run, params)
+        self._book.write_params(run, coordinates(self._settings, params))
         self._book.show_columns(self._objectives, params)
+        self._feed(run)
         return run
 
     @property
     def problems(self) -> tuple[str, ...]:
         """What has not reached MLflow, one sentence each."""
         return self._backlog.problems
+
+    def has_ended(self, trial_id: str) -> bool:
+        """Whether the trial's run was closed after all had been written to it."""
+        return trial_id in self._children and self._children[trial_id].status in ("FINISHED", "FAILED")
 
     def start_trial(self, trial_id: str, number: int, params: Mapping[str, Any]) -> None:
         """Make the trial's run, or pick up the one that an earlier driver left; a complete one stays as it is."""
@@ -100,10 +120,11 @@ class Tracker:
         self._backlog.run(f"step {step} of trial {trial_id}", write)
 
     def finish_trial(self, trial: TrialRecord, artifacts: Mapping[str, Path]) -> None:
-        """Write the trial's figures, tags and status, then its files."""
+        """Write the trial's files, figures and tags; its status last, so that a closed run is a whole one."""
 
         def write() -> None:
-            self._book.attach(self._settle_trial(trial), artifacts)
+            self._book.attach(self._trial(trial.id, trial.number, trial.params), artifacts)
+            self._settle_trial(trial)
 
         self._backlog.run(f"the end of trial {trial.number}", write)
 
@@ -127,6 +148,7 @@ class Tracker:
 
     def _settle_control(self, control: ControlRecord) -> KnownRun:
         run = self._child("control", f"control/{control.name}", control.name, {})
+        self._feed(run)
         self._book.write_finals(run, control.outcome.metrics() | _cost(control))
         named = {"control": control.kind, "title": control.title}
         self._book.write_tags(run, named | tagging.outcome_tags(control.outcome))
@@ -154,6 +176,47 @@ class Tracker:
         self._book.attach_text(self._parent, "summary.json", summary.model_dump_json(indent=2))
         self._book.set_status(self._parent, PARENT_STATUS[summary.status])
 
+    def register(self, summary: Summary, tickets: Mapping[str, tuple[Path, tuple[str, ...]]]) -> None:
+        """Register the selected trial's ticket under the experiment's name, further tasks' behind a dot."""
+        trial = next((trial for trial in summary.trials if trial.id == summary.selected.trial), None)
+        if trial is None or summary.status == "interrupted":  # the best so far is not yet the winner
+            return
+        for task, (path, columns) in tickets.items():
+            name = model_name(f"{self._name}.{task}" if task else self._name)
+            self._backlog.run(
+                f"{name} in the model registry", partial(self._register, name, summary, trial, path, columns)
+            )
+        self._backlog.settle()
+
+    def _register(self, name: str, summary: Summary, trial: TrialRecord, path: Path, columns: tuple[str, ...]) -> None:
+        run = self._trial(trial.id, trial.number, trial.params)
+        figures = {name: f"{value:.4g}" for name, value in headline(trial.metrics).items()}
+        tags = {"trial": trial.id, "title": trial.title, **self._identity, **figures}
+        winner = Winner(path, columns, run.id, summary.selected.reason, _registry_tags(tags))
+        version = self._book.registry.register(name, winner)
+        self._book.write_tags(run, {"registered": f"{name} {version}"})
+        self._book.write_tags(self._parent, {"registered": f"{name} {version}"})
+
+    def log_confirmation(self, confirmation: Confirmation, status: SearchStatus, artifacts: Mapping[str, Path]) -> None:
+        """One run per model and seed beside the trials; the parent goes back to how the search ended."""
+
+        def write() -> None:
+            for model in confirmation.models:
+                for run in model.runs:
+                    self._settle_seed(model, run)
+            self._book.attach(self._parent, artifacts)
+            self._book.set_status(self._parent, PARENT_STATUS[status])
+
+        self._backlog.run("the confirmation", write)
+        self._backlog.settle()
+
+    def _settle_seed(self, model: ConfirmedModel, seeded: SeedRun) -> None:
+        run = self._child("confirm", f"confirm/{model.name}/{seeded.seed}", f"{model.name}, seed {seeded.seed}", {})
+        self._book.write_finals(run, {f"report/{name}": value for name, value in seeded.metrics.items()})
+        tags = {"confirmed": model.name, "kind": model.kind, "seed": str(seeded.seed), "title": model.title}
+        self._book.write_tags(run, tags | {"status": seeded.status, "error": seeded.error or ""})
+        self._book.set_status(run, "FINISHED" if seeded.status == "complete" else "FAILED")
+
     def _close_strays(self) -> None:
         # Trials a killed driver began and nobody took up again.
         for run in self._children.values():
@@ -165,6 +228,10 @@ class Tracker:
 def _objective(trial: TrialRecord) -> dict[str, float]:
     values = trial.values or ()
     return dict(zip(_objective_names(len(values)), values, strict=True))
+
+
+def _registry_tags(tags: Mapping[str, str]) -> dict[str, str]:
+    return {legal_name(key): value for key, value in tags.items() if value}
 
 
 def _objective_names(number: int) -> tuple[str, ...]:

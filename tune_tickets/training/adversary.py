@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 
 from tune_tickets.config.adversary import Adversary
 from tune_tickets.models.anatomy import word_embeddings
-from tune_tickets.training.batches import Batch
+from tune_tickets.training.batches import PERTURBED, Batch
 from tune_tickets.training.losses import Loss
 
 
@@ -28,19 +28,19 @@ def backward(
 
 def initial_delta(embeddings: nn.Embedding, batch: Batch, adversary: Adversary, generator: torch.Generator) -> Tensor:
     """The random start of delta, [rows, tokens, width]: zero on padding, of about the initial magnitude per row."""
-    mask = batch["attention_mask"].unsqueeze(-1).to(embeddings.weight.dtype)
+    mask = _movable(batch).unsqueeze(-1).to(embeddings.weight.dtype)
     shape = (*batch["attention_mask"].shape, embeddings.embedding_dim)
     # Drawn where the generator lives, so that every device, meta too, sees the same numbers.
     noise = torch.rand(shape, generator=generator, dtype=embeddings.weight.dtype, device=generator.device)
     noise = (2 * noise - 1).to(mask.device) * mask * adversary.initial_magnitude
     if adversary.norm == "linf":
         return noise
-    return noise / (mask.sum(dim=1, keepdim=True) * embeddings.embedding_dim).sqrt()
+    return noise / (mask.sum(dim=1, keepdim=True) * embeddings.embedding_dim).sqrt().clamp(min=1.0)
 
 
 def ascend(delta: Tensor, gradient: Tensor, batch: Batch, adversary: Adversary) -> Tensor:
     """One step up the loss and back into the ball, per row (EarlyRobust eq. 8); padding stays zero."""
-    gradient = gradient * batch["attention_mask"].unsqueeze(-1)
+    gradient = gradient * _movable(batch).unsqueeze(-1)
     delta = delta.detach() + adversary.step_size * gradient / _norm(gradient, adversary).clamp(min=1e-8)
     if adversary.max_norm == 0:
         return delta
@@ -94,6 +94,11 @@ def _pgd(
         loss = loss_fn(model, batch)
     _differentiate(loss)
     return loss.detach()
+
+
+def _movable(batch: Batch) -> Tensor:
+    """Which tokens delta may move: all but padding, unless the batch says otherwise."""
+    return batch.get(PERTURBED, batch["attention_mask"])
 
 
 def _same_dropout(batch: Batch, adversary: Adversary, last: bool) -> AbstractContextManager[None]:

@@ -1,7 +1,7 @@
 """Tokenised rows and their batches; the batch of a step is a pure function of (seed, step), so a run can resume."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -11,7 +11,12 @@ from transformers import PreTrainedTokenizerBase
 from tune_tickets.models.seeding import derived_seed
 
 Batch = dict[str, Tensor]
-"""input_ids, attention_mask, token_type_ids for pairs (where the model has them), and labels."""
+"""input_ids, attention_mask, token_type_ids for pairs (where the model has them), labels, and columns for the loss."""
+
+MODEL_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+
+PERTURBED = "perturbed"
+"""The tokens, [rows, tokens], that an adversary may move; a batch without it stands with its whole texts."""
 
 WINDOW = 8
 """Batches whose rows are sorted by length together: enough to save most padding, few enough to stay random."""
@@ -25,9 +30,15 @@ class EncodedRows:
     token_type_ids: Tensor | None
     lengths: Tensor
     labels: Tensor
+    columns: dict[str, Tensor] = field(default_factory=dict)
+    """What a loss has to know of every row beside its label, by name: first dimension rows."""
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def with_columns(self, columns: dict[str, Tensor]) -> "EncodedRows":
+        """The same rows, whose batches have these columns too; models do not see them."""
+        return replace(self, columns={**self.columns, **columns})
 
     def batch(self, rows: Tensor, device: torch.device) -> Batch:
         """The named rows, padded to the longest of them."""
@@ -37,10 +48,16 @@ class EncodedRows:
             "input_ids": self.input_ids[rows, :longest].long(),
             "attention_mask": (torch.arange(longest) < lengths.unsqueeze(1)).long(),
             "labels": self.labels[rows],
+            **{name: column[rows] for name, column in self.columns.items()},
         }
         if self.token_type_ids is not None:
             batch["token_type_ids"] = self.token_type_ids[rows, :longest].long()
         return {name: tensor.to(device) for name, tensor in batch.items()}
+
+
+def model_inputs(batch: Batch) -> Batch:
+    """What of a batch goes through the model."""
+    return {name: batch[name] for name in MODEL_INPUTS if name in batch}
 
 
 def encode(

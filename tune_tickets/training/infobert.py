@@ -11,27 +11,31 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedModel
 
+from tune_tickets.config.debiasing import Debiasing
 from tune_tickets.config.regulariser import Regulariser
 from tune_tickets.models.seeding import derived_seed
-from tune_tickets.training.batches import Batch
+from tune_tickets.training.batches import Batch, model_inputs
+from tune_tickets.training.debiasing import TaskLoss
 
 
 class InfoBert:
     """The loss. Its critic trains along with the model, of which it is no part; token ids in `frame` are no words."""
 
-    def __init__(self, settings: Regulariser, critic: "Critic", frame: frozenset[int]) -> None:
+    def __init__(
+        self, settings: Regulariser, critic: "Critic", frame: frozenset[int], task: TaskLoss | None = None
+    ) -> None:
         self._settings = settings
         self._critic = critic
         self._frame = frame
+        self._task = task or TaskLoss(Debiasing())
 
     def __call__(self, model: PreTrainedModel, batch: Batch) -> Tensor:
         """The loss of one pass."""
         settings = self._settings
-        inputs = {name: tensor for name, tensor in batch.items() if name != "labels"}
-        output = model(**inputs, output_hidden_states=True)
+        output = model(**model_inputs(batch), output_hidden_states=True)
         local, sentence = output.hidden_states[0], output.hidden_states[-1][:, 0]
         words = word_mask(batch, self._frame)
-        task: Tensor = functional.cross_entropy(output.logits, batch["labels"])
+        task = self._task.of_logits(output.logits, batch)
         loss = task
         if settings.beta > 0:
             loss = loss + settings.beta * bottleneck(local, words)

@@ -6,15 +6,14 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from tune_tickets.training.batches import Batch
+from tune_tickets.training.batches import Batch, model_inputs
 
 Loss = Callable[[PreTrainedModel, Batch], Tensor]
 
 
 def logits_of(model: PreTrainedModel, batch: Batch) -> Tensor:
     """The model's scores per class, [rows, labels]."""
-    inputs = {name: tensor for name, tensor in batch.items() if name != "labels"}
-    logits: Tensor = model(**inputs).logits
+    logits: Tensor = model(**model_inputs(batch)).logits
     return logits
 
 

@@ -8,14 +8,15 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from tune_tickets.config.masked_lm import MaskedLM
+from tune_tickets.config.masked_lm import Fitting
 from tune_tickets.models.masked_lm import decoder_bias, head_of
 from tune_tickets.models.seeding import derived_seed
-from tune_tickets.training.batches import Batch, Batches, EncodedRows, encode, in_order
+from tune_tickets.training.batches import PERTURBED, Batch, Batches, EncodedRows, encode, in_order
 
 IGNORED = -100
 """The label of tokens that are not to be guessed."""
 
+_MODEL_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 _MASKED, _RANDOM = 0.8, 0.1  # of the chosen tokens; the rest stay as they are
 
 
@@ -55,10 +56,17 @@ class MaskedBatches(Batches):
     """
 
     def __init__(
-        self, rows: EncodedRows, batch_size: int, seed: int, masking: Masking, device: torch.device | str = "cpu"
+        self,
+        rows: EncodedRows,
+        batch_size: int,
+        seed: int,
+        masking: Masking,
+        device: torch.device | str = "cpu",
+        perturb_masked: bool = True,
     ) -> None:
         super().__init__(rows, batch_size, seed)
         self._masking = masking
+        self._perturb_masked = perturb_masked
         self._masking_seed = seed
         self._target = torch.device(device)
 
@@ -69,22 +77,26 @@ class MaskedBatches(Batches):
         chosen = self._masking.choose(ids, generator)
         batch["input_ids"] = self._masking.hide(ids, chosen, generator)
         batch["labels"] = torch.where(chosen, ids, IGNORED)
+        # As places, not as a mask: what a mask picks has no known size on a device without values.
+        batch["guessed"] = chosen.flatten().nonzero().squeeze(1)
+        if not self._perturb_masked:
+            batch[PERTURBED] = batch["attention_mask"] * ~chosen
         return {name: tensor.to(self._target) for name, tensor in batch.items()}
 
 
 def masked_cross_entropy(model: PreTrainedModel, batch: Batch) -> Tensor:
     """Mean cross entropy over the tokens to be guessed; 0 for a batch without any."""
-    guessed = batch["labels"] != IGNORED
-    scores = masked_logits(model, batch, guessed)
-    loss = functional.cross_entropy(scores, batch["labels"][guessed], reduction="sum")
-    return loss / guessed.sum().clamp(min=1)
+    places = batch["guessed"]
+    scores = masked_logits(model, batch, places)
+    loss = functional.cross_entropy(scores, batch["labels"].flatten()[places], reduction="sum")
+    return loss / max(1, len(places))
 
 
-def masked_logits(model: PreTrainedModel, batch: Batch, where: Tensor) -> Tensor:
-    """Scores [tokens, vocabulary] at the places named only: the decoder is the dear part."""
-    inputs = {name: tensor for name, tensor in batch.items() if name != "labels"}
+def masked_logits(model: PreTrainedModel, batch: Batch, places: Tensor) -> Tensor:
+    """Scores [tokens, vocabulary] at these places of the flattened batch only: the decoder is the dear part."""
+    inputs = {name: tensor for name, tensor in batch.items() if name in _MODEL_INPUTS}
     hidden: Tensor = model.base_model(**inputs).last_hidden_state
-    scores: Tensor = head_of(model)(hidden[where])
+    scores: Tensor = head_of(model)(hidden.flatten(0, 1)[places])
     return scores
 
 
@@ -120,7 +132,8 @@ def _ranks(model: PreTrainedModel, batch: Batch, masking: Masking, generator: to
     ids = batch["input_ids"]
     chosen = masking.choose(ids, generator)
     batch = batch | {"input_ids": torch.where(chosen, masking.mask_id, ids)}
-    scores = masked_logits(model, {name: tensor.to(model.device) for name, tensor in batch.items()}, chosen).cpu()
+    places = chosen.flatten().nonzero().squeeze(1).to(model.device)
+    scores = masked_logits(model, {name: tensor.to(model.device) for name, tensor in batch.items()}, places).cpu()
     return (scores > scores.gather(1, ids[chosen].unsqueeze(1))).sum(dim=1)
 
 
@@ -156,7 +169,7 @@ def start_from_frequencies(model: PreTrainedModel, rows: EncodedRows, special_id
         bias.copy_(((counts + 0.1) / (counts + 0.1).sum()).log().to(bias))
 
 
-def build_masked_lm_optimizer(model: PreTrainedModel, settings: MaskedLM) -> torch.optim.AdamW:
+def build_masked_lm_optimizer(model: PreTrainedModel, settings: Fitting) -> torch.optim.AdamW:
     """AdamW with a rate for the head and one for the backbone, which is frozen if it is not to be trained."""
     model.base_model.requires_grad_(settings.train_backbone)
     rates = {id(parameter): settings.learning_rate for parameter in model.base_model.parameters()}

@@ -8,6 +8,9 @@ from torch import nn
 
 from tune_tickets.tickets.gates import Gates
 
+MINI_EPOCH = 0.05
+"""The share of an epoch after which a training may keep a state to go on from."""
+
 
 def total_steps(steps_per_epoch: int, epochs: float) -> int:
     """Optimizer steps of a run; epochs may be a fraction."""

@@ -2,10 +2,10 @@
 
 import io
 import pickle
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from tune_tickets.errors import StoreError
@@ -28,6 +28,8 @@ class TrainState:
     seconds: float = 0.0
     """What it has cost on this one: time spent in training steps."""
     critic: nn.Module | None = None
+    losses: Tensor = field(default_factory=lambda: torch.zeros(()))
+    """Sum of the losses since the last record, for those who report their mean."""
 
     def to_bytes(self) -> bytes:
         """The state as a checkpoint."""
@@ -40,6 +42,7 @@ class TrainState:
             "gates": None if self.gates is None else self.gates.state_dict(),
             "critic": None if self.critic is None else self.critic.state_dict(),
             "optimizer": self.optimizer.state_dict(),
+            "losses": self.losses,
         }
         torch.save(content, stream)
         return stream.getvalue()
@@ -56,6 +59,7 @@ class TrainState:
             if self.critic is not None:
                 self.critic.load_state_dict(content["critic"])
             self.optimizer.load_state_dict(content["optimizer"])
+            self.losses = content["losses"]
             self.step = int(content["step"])
             self.row_passes, self.seconds = int(content["row_passes"]), float(content["seconds"])
         except (

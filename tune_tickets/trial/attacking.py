@@ -67,6 +67,12 @@ class ShardedAttack:
         return [RowResult(**row) for shard in self.done for row in shard.record["rows"]]
 
 
+def best_possible(attacks: Sequence[ShardedAttack]) -> dict[str, float]:
+    """The most that accuracy under each attack and their mean can be, under the names of these metrics."""
+    most = {f"aua/{attack.threat.name}": attack.best_possible() for attack in attacks}
+    return {**most, "aua": sum(most.values()) / len(most)}
+
+
 def bounds(rows: int, size: int) -> Sequence[tuple[int, int]]:
     """Where shards of at most `size` rows begin and end; the same however many workers there are."""
     return [(start, min(start + size, rows)) for start in range(0, rows, size)]

@@ -1,8 +1,11 @@
 """The broker: one named actor that gives each stage to exactly one Ray task, however many trials wait for it."""
 
 import asyncio
+import json
+import os
 import time
-from dataclasses import dataclass, field
+import traceback
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import ray
@@ -10,12 +13,16 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from tune_tickets.config.resources import Resources
 from tune_tickets.trial.execution import execute
-from tune_tickets.trial.stage import Stage, StageResult
-from tune_tickets.trial.store import Store
+from tune_tickets.trial.ground import check_node
+from tune_tickets.trial.lease import LeaseHeld, holder_of
+from tune_tickets.trial.quarantine import Lost, finished, lost
+from tune_tickets.trial.stage import Stage, StageResult, digest_of
+from tune_tickets.trial.store import Store, Unreadable
 
 POLL_SECONDS = 2.0
 HEARTBEAT_SECONDS = 15.0
 FORCE_SECONDS = 10.0
+LEASE_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -27,6 +34,8 @@ class Reply:
     records: int = 0
     result: StageResult | None = None
     error: str | None = None
+    lost: Lost | None = None
+    """What the stage could not read and how to get it back, if that is why it failed."""
 
 
 @dataclass
@@ -44,23 +53,48 @@ class _Running:
     reply: Reply | None = None
 
 
-def compute(broker: Any, stage: Stage, resources: Resources, store_url: str) -> StageResult:  # noqa: ANN401
+@dataclass
+class _Elsewhere:
+    """A stage that a process outside of this cluster computes, and who waits for it here."""
+
+    stage: Stage
+    where: str
+    waiters: set[str] = field(default_factory=set)
+
+
+def compute(broker: Any, stage: Stage, resources: Resources, store_url: str, owner: str) -> StageResult:  # noqa: ANN401
     """The body of every stage task."""
+    check_node()
 
     def note(done: int, total: int, records: int) -> None:
         broker.note.remote(stage.digest, done, total, records)
 
-    return execute(stage, resources, store_url, note)
+    try:
+        return execute(stage, resources, store_url, note, owner)
+    except KeyboardInterrupt as cancelled:
+        if _cut_an_import(cancelled):
+            os._exit(1)  # half of torch would break every later stage in this process
+        raise
+
+
+def _cut_an_import(error: BaseException) -> bool:
+    """Whether the code of a module was being executed."""
+    return any(frame.f_code.co_name == "<module>" for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
 class Broker:
-    """Async actor. Its memory holds only what is under way: all that is finished lies in the store."""
+    """Async actor. Its memory holds only what is under way: started again, it finds all the rest in the store."""
 
     def __init__(self, store_url: str, resources: Resources) -> None:
         self._store = Store(store_url)
         self._resources = resources
         self._running: dict[str, _Running] = {}
-        self._values: list[tuple[float, ...]] = []
+        self._elsewhere: dict[str, _Elsewhere] = {}
+        context = ray.get_runtime_context()
+        self._owner = f"{context.get_node_id()}/{context.get_actor_id()}"
+        """The same when it is started again, and different on every cluster."""
+        self._kept = f"{self._store.folder('brokers', digest_of(self._owner)[:16])}/values.json"
+        self._values: list[tuple[float, ...]] = [tuple(each) for each in json.loads(self._read_values())]
         self._task = ray.remote(compute).options(
             num_cpus=resources.cpus,
             num_gpus=resources.gpus,
@@ -75,9 +109,12 @@ class Broker:
         self._reaper = self._reaper or asyncio.create_task(self._reap())
         running, launched = self._running.get(stage.digest), False
         if running is None:
-            found = self._store.result(stage)
+            found = finished(self._store, stage)
             if found is not None:
+                self._elsewhere.pop(stage.digest, None)
                 return Reply("done", result=found)
+            if await self._is_elsewhere(stage, waiter):
+                return Reply("queued")
             running, launched = self._launch(stage), True
         if running.cancelled_at is not None or running.stage.goal_digest != stage.goal_digest:
             await self._change(running)
@@ -88,13 +125,26 @@ class Broker:
         running.waiters[waiter] = time.monotonic()
         if running.reply is not None:
             settled = running.reply
-            return Reply(settled.state, launched, len(settled.result.history) if settled.result else 0,
-                         settled.result, settled.error)  # fmt: skip
+            launched = launched and settled.state != "queued"
+            return replace(settled, launched=launched, records=len(settled.result.history) if settled.result else 0)
         return Reply("running", launched, running.records)
+
+    async def _is_elsewhere(self, stage: Stage, waiter: str) -> bool:
+        """Whether another cluster, or what a dead driver has left behind, computes the stage; waits a moment then."""
+        holder = holder_of(self._store, stage, self._owner)
+        if holder is None:
+            self._elsewhere.pop(stage.digest, None)
+            return False
+        found = self._elsewhere.setdefault(stage.digest, _Elsewhere(stage, holder.describe()))
+        found.waiters.add(waiter)
+        await asyncio.sleep(LEASE_SECONDS)
+        return True
 
     async def leave(self, digest: str, waiter: str) -> None:
         """A trial no longer waits; a stage that nobody waits for is cancelled."""
         running = self._running.get(digest)
+        if digest in self._elsewhere:
+            self._elsewhere[digest].waiters.discard(waiter)
         if running is not None and running.waiters.pop(waiter, None) is not None and not running.waiters:
             self._cancel(running)
 
@@ -116,13 +166,20 @@ class Broker:
                 "done": running.done,
                 "total": running.total,
                 "waiters": list(running.waiters),
+                "elsewhere": None,
             }
             for digest, running in self._running.items()
+        ] + [
+            {"stage": found.stage.name, "digest": digest, "waiters": list(found.waiters), "elsewhere": found.where}
+            for digest, found in self._elsewhere.items()
+            if found.waiters
         ]
 
     async def tell_values(self, values: tuple[float, ...]) -> None:
         """A finished trial reached these values of the objective."""
-        self._values.append(values)
+        if values not in self._values:
+            self._values.append(values)
+            self._store.write(self._kept, json.dumps(self._values).encode())
 
     async def best_values(self) -> list[tuple[float, ...]]:
         """What finished trials have reached: what a trial under way must beat."""
@@ -130,15 +187,19 @@ class Broker:
 
     async def close(self) -> None:
         """End what is under way: the driver is about to leave."""
+        self._store.remove(os.path.dirname(self._kept))
         running = list(self._running.values())
         for stage in running:
             self._cancel(stage)
         for stage in running:
             await self._change(stage)
 
+    def _read_values(self) -> bytes:
+        return self._store.read_path(self._kept) or b"[]"
+
     def _launch(self, stage: Stage) -> _Running:
         handle = ray.get_runtime_context().current_actor
-        ref = self._task.remote(handle, stage, self._resources, self._store.url)
+        ref = self._task.remote(handle, stage, self._resources, self._store.url, self._owner)
         running = _Running(stage, ref)
         self._running[stage.digest] = running
         asyncio.get_running_loop().create_task(self._watch(running))
@@ -151,9 +212,18 @@ class Broker:
         except ray.exceptions.TaskCancelledError:
             running.reply = Reply("queued")
         except Exception as error:
-            running.reply = Reply("failed", error=explain(error))
+            running.reply = Reply("queued") if running.cancelled_at is not None else self._failed(error)
         self._running.pop(running.stage.digest, None)
         running.changed.set()
+
+    def _failed(self, error: Exception) -> Reply:
+        """One broker sees all damage of a search, so nothing is set aside twice."""
+        cause = getattr(error, "cause", None) or error
+        if isinstance(cause, LeaseHeld):
+            return Reply("queued")
+        return Reply(
+            "failed", error=explain(error), lost=lost(self._store, cause) if isinstance(cause, Unreadable) else None
+        )
 
     async def _change(self, running: _Running) -> None:
         if running.reply is not None:

@@ -12,6 +12,9 @@ from tune_tickets.trial.runner import OnRecord
 from tune_tickets.trial.stage import Stage, StageResult
 from tune_tickets.trial.store import Store
 
+ON_HEAD = {"node:__internal_head__": 0.001}
+"""Keeps what only coordinates on the head, which no autoscaler takes away."""
+
 
 class StageFailed(TicketsError):
     """A stage raised, or its worker died more often than `resources.retries` allows."""
@@ -22,7 +25,13 @@ class StageFailed(TicketsError):
 def start_broker(name: str, store_url: str, resources: Any) -> Any:  # noqa: ANN401 - an actor handle
     """The broker of an experiment, made once per cluster; it needs no CPU and comes back if its process dies."""
     actor = ray.remote(Broker).options(
-        name=name, get_if_exists=True, num_cpus=0, max_restarts=-1, max_task_retries=-1, max_concurrency=1000
+        name=name,
+        get_if_exists=True,
+        num_cpus=0,
+        resources=ON_HEAD,
+        max_restarts=-1,
+        max_task_retries=-1,
+        max_concurrency=1000,
     )
     return actor.remote(store_url, resources)
 
@@ -49,7 +58,7 @@ class BrokerRunner:
                 reply: Reply = ray.get(self._broker.join.remote(stage, self._waiter, seen))
                 launched = launched or reply.launched
                 if reply.state == "failed":
-                    raise StageFailed(f"stage '{stage.name}' failed: {reply.error}")
+                    raise reply.lost or StageFailed(f"stage '{stage.name}' failed: {reply.error}")
                 if on_record is not None and reply.state in ("running", "done"):
                     history = reply.result.history if reply.result else self._store.history(stage.name, stage.digest)
                     for record in history[seen:]:
@@ -76,7 +85,7 @@ class BrokerRunner:
                     if reply.launched:
                         launched.add(stage.digest)
                     if reply.state == "failed":
-                        raise StageFailed(f"stage '{stage.name}' failed: {reply.error}")
+                        raise reply.lost or StageFailed(f"stage '{stage.name}' failed: {reply.error}")
                     if reply.result is not None:
                         done[stage.digest] = replace(reply.result, computed=stage.digest in launched)
             return [done[stage.digest] for stage in stages]

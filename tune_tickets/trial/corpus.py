@@ -3,11 +3,14 @@
 import json
 
 from tune_tickets.config import Settings
+from tune_tickets.config.masked_lm import Fitting
 from tune_tickets.config.model import Model
-from tune_tickets.data.corpus import read_corpus, sample_texts
+from tune_tickets.config.orticket import ORTicket
+from tune_tickets.data.corpus import read_corpus, sample_texts, texts_in_order
 from tune_tickets.data.task import Example
 from tune_tickets.errors import DataError
 from tune_tickets.trial.execution import StageContext
+from tune_tickets.trial.quarantine import whole
 from tune_tickets.trial.stage import Stage, StageKey, digest_of
 from tune_tickets.trial.store import Store
 
@@ -28,6 +31,17 @@ def corpus_texts(settings: Settings, train: tuple[Example, ...]) -> tuple[str, .
     return texts
 
 
+def search_texts(method: ORTicket, seed: int) -> tuple[str, ...]:
+    """The texts that a ticket is searched on, in reading order; the first ones measure a head that has to be fitted."""
+    texts = texts_in_order(read_corpus(method.corpus), method.rows, seed)
+    if len(texts) <= method.head.held_out:
+        raise DataError(
+            f"method: the corpus {method.corpus!r} gives {len(texts)} texts, and {method.head.held_out} are held out "
+            "to measure the masked-LM head on. Lower method.head.held_out, or raise method.rows or bring more texts."
+        )
+    return texts
+
+
 def corpus_stage(texts: tuple[str, ...]) -> Stage:
     """The texts as a stage: their content is their identity."""
     return Stage("corpus", {"fingerprint": digest_of(texts)})
@@ -36,7 +50,7 @@ def corpus_stage(texts: tuple[str, ...]) -> Stage:
 def keep_corpus(store: Store, texts: tuple[str, ...]) -> None:
     """Put the texts into the store, unless they are there."""
     stage = corpus_stage(texts)
-    if store.result(stage) is None:
+    if not whole(store, stage):
         attempt = store.begin(stage)
         attempt.put(_FILE, json.dumps(texts).encode())
         attempt.finish({"texts": len(texts)}, seconds=0.0)
@@ -56,11 +70,20 @@ def masked_lm_model(settings: Settings) -> Model:
 
 def masked_lm_stage(settings: Settings, model_fingerprint: str, corpus: StageKey) -> Stage:
     """The fitting of a masked language model on the backbone; its digest tells who proposed an attack's words."""
-    masked_lm = settings.evaluation.masked_lm
+    model = masked_lm_model(settings)
+    return _fitting_stage(settings.seed, model, model_fingerprint, settings.evaluation.masked_lm, corpus)
+
+
+def searched_lm_stage(settings: Settings, method: ORTicket, model_fingerprint: str, corpus: StageKey) -> Stage:
+    """The masked language model that a search on masked text starts from; its head is fitted if there is none."""
+    return _fitting_stage(settings.seed, settings.model, model_fingerprint, method.head, corpus)
+
+
+def _fitting_stage(seed: int, model: Model, model_fingerprint: str, fitting: Fitting, corpus: StageKey) -> Stage:
     inputs = {
-        "seed": settings.seed,
-        "model": masked_lm_model(settings).model_dump(mode="json"),
+        "seed": seed,
+        "model": model.model_dump(mode="json"),
         "model_fingerprint": model_fingerprint,
-        "masked_lm": masked_lm.fitting_inputs(),
+        "masked_lm": fitting.fitting_inputs(),
     }
     return Stage("masked_lm", inputs, {"corpus": corpus})

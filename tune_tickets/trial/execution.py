@@ -9,6 +9,8 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from tune_tickets.config.resources import Resources
+from tune_tickets.trial.lease import leased
+from tune_tickets.trial.quarantine import finished
 from tune_tickets.trial.stage import Stage, StageResult
 from tune_tickets.trial.store import Attempt, Store
 
@@ -16,6 +18,8 @@ ProgressNote = Callable[[int, int, int], None]
 """Called with (units done, units in all, history records written)."""
 
 _NOTE_SECONDS = 0.5
+_CHECKPOINT_SHARE = 0.05
+"""Of the time of a stage: as long as checkpoints take no more, none is left out."""
 
 
 @dataclass
@@ -31,6 +35,7 @@ class StageContext:
     _total: int = 1
     _last_note: float = 0.0
     _last_checkpoint: float = field(default_factory=time.monotonic)
+    _checkpoint_cost: float = 0.0
 
     @property
     def inputs(self) -> dict[str, Any]:
@@ -54,18 +59,18 @@ class StageContext:
             self._last_note = now
             self.note(done, total, len(self.attempt.records))
 
-    def checkpoint_due(self) -> bool:
-        """Whether enough time has passed since the last checkpoint."""
-        return time.monotonic() - self._last_checkpoint >= self.resources.checkpoint_seconds
+    def offer_checkpoint(self, files: Callable[[], dict[str, bytes]]) -> None:
+        """Keep a state to go on from, unless the last one is young and they are dear: to be offered at mini-epochs."""
+        patience = min(self.resources.checkpoint_seconds, self._checkpoint_cost / _CHECKPOINT_SHARE)
+        if time.monotonic() - self._last_checkpoint >= patience:
+            self.save_checkpoint(files)
 
-    def save_checkpoint(self, files: dict[str, bytes]) -> None:
+    def save_checkpoint(self, files: Callable[[], dict[str, bytes]]) -> None:
         """Keep a state to go on from."""
-        self.store.save_checkpoint(self.stage, files)
+        started = time.monotonic()
+        self.store.save_checkpoint(self.stage, files())
         self._last_checkpoint = time.monotonic()
-
-    def drop_checkpoint(self) -> None:
-        """The stage is through: nobody will go on from its checkpoint."""
-        self.store.drop_checkpoint(self.stage)
+        self._checkpoint_cost = self._last_checkpoint - started
 
 
 @dataclass(frozen=True)
@@ -87,18 +92,27 @@ class StageBody(Protocol):
     def __call__(self, context: StageContext) -> StageOutput: ...
 
 
-def execute(stage: Stage, resources: Resources, store_url: str, note: ProgressNote) -> StageResult:
-    """Compute a stage, unless its result is in the store already."""
+def execute(stage: Stage, resources: Resources, store_url: str, note: ProgressNote, owner: str = "") -> StageResult:
+    """Compute a stage, unless its result is in the store already; `LeaseHeld` if somebody else computes it."""
     store = Store(store_url)
-    found = store.result(stage)
+    found = finished(store, stage)
     if found is not None:
         return found
+    with leased(store, stage, resources.lease_seconds, owner):
+        # It may have been finished a moment ago by the one who held the lease.
+        return store.result(stage) or _compute(stage, resources, store, note)
+
+
+def _compute(stage: Stage, resources: Resources, store: Store, note: ProgressNote) -> StageResult:
     _limit_threads(resources)
     body: StageBody = import_module(f"tune_tickets.trial.bodies.{stage.name}").run
     attempt = store.begin(stage)
     started = time.perf_counter()
     output = body(StageContext(stage, resources, store, attempt, note))
-    return attempt.finish(output.record, time.perf_counter() - started, output.content)
+    result = attempt.finish(output.record, time.perf_counter() - started, output.content)
+    if stage.goal is None:  # an extensible stage goes on from it for other goals
+        store.drop_checkpoint(stage)
+    return result
 
 
 def _limit_threads(resources: Resources) -> None:

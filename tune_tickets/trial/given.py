@@ -2,6 +2,7 @@
 
 from tune_tickets.tickets.mask import StructuredMask
 from tune_tickets.trial.bodies.draw import MASK_FILE, Mask
+from tune_tickets.trial.quarantine import whole
 from tune_tickets.trial.stage import Stage, StageKey
 from tune_tickets.trial.store import Store
 
@@ -14,7 +15,7 @@ def mask_key(mask: Mask) -> StageKey:
 def keep_mask(store: Store, mask: Mask) -> None:
     """Put a given mask into the store, unless it is there."""
     stage = _stage(mask)
-    if store.result(stage) is not None:
+    if whole(store, stage):
         return
     attempt = store.begin(stage)
     attempt.put(MASK_FILE, mask.to_bytes())

@@ -1,25 +1,36 @@
 """The way of one ticket, stage by stage. This page alone knows their order: read it first.
 
-search -> draw -> retrain -> evaluate -> attack
+search -> draw -> retrain -> evaluate -> ood -> attack
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from tune_tickets.attacks.threat import RULES_VERSION, ThreatModel
 from tune_tickets.config import Settings
 from tune_tickets.config.ablation import Ablation
-from tune_tickets.config.method import Drawing, EarlyRobust, FineTune, Imp, RandomTicket, RobustT
+from tune_tickets.config.debiasing import Debiasing
+from tune_tickets.config.method import Drawing, EarlyBird, FineTune, Imp, ORTicket, RandomTicket, RobustT
+from tune_tickets.config.orticket import CORPUS, TASK
 from tune_tickets.config.retraining import Retraining
-from tune_tickets.records import AttackFigures, CleanFigures, Outcome, Sparsity, StageRecord
-from tune_tickets.trial.attacking import Beaten, ShardedAttack, bounds
-from tune_tickets.trial.corpus import masked_lm_stage
+from tune_tickets.config.srnets import SRNets, Start
+from tune_tickets.records import AttackFigures, CleanFigures, MaskedHead, OodFigures, Outcome, Sparsity, StageRecord
+from tune_tickets.trial.attacking import Beaten, ShardedAttack, best_possible, bounds
+from tune_tickets.trial.corpus import masked_lm_stage, searched_lm_stage
+from tune_tickets.trial.quarantine import Lost
 from tune_tickets.trial.runner import OnRecord, Runner
+from tune_tickets.trial.runner import later as _later
+from tune_tickets.trial.runner import unheard as _unheard
 from tune_tickets.trial.stage import Stage, StageKey, StageResult
+from tune_tickets.trial.subnetworks import SubnetworkSteps
+from tune_tickets.trial.transferring import transferred
 
-Rival = Callable[[CleanFigures, Sequence[float]], tuple[float, ...] | None]
-"""Given clean figures and the most that accuracy under each attack can be: the values within reach, if they lose."""
+Got = TypeVar("Got")
+_MOST_LOST = 8
+"""More than any stage reads: whoever still finds something lost then fails."""
+Rival = Callable[[Mapping[str, float]], tuple[float, ...] | None]
+"""Given what is known and the most that accuracy under each attack can be: the values within reach, if they lose."""
 
 
 @dataclass(frozen=True)
@@ -34,37 +45,73 @@ class World:
     """The masks of the ticket files that the method names, by path."""
     corpus: StageKey | None = None
     """The plain texts a masked language model is fitted on, if an attack takes one."""
+    vectors: dict[str, StageKey] = field(default_factory=dict)
+    """The word vectors of the fastText files that bias models name, by path."""
+    twins: dict[str, StageKey] = field(default_factory=dict)
+    """The OOD twins of the task, by name."""
+    ood_train: StageKey | None = None
+    """The rows of twins that a method may train on, if there are any."""
+    measured: StageKey | None = None
+    """Rows that models are measured on in the place of the select rows: the report rows, known to `confirm` alone."""
+    transfers: dict[str, StageKey] = field(default_factory=dict)
+    """The rows of the further tasks, by name."""
+    search_texts: dict[str, StageKey] = field(default_factory=dict)
+    """The plain texts that tickets are searched on, by `method.corpus`."""
 
 
 @dataclass
-class Pipeline:
+class Pipeline(SubnetworkSteps):
     """The stages of one model under fixed settings. Every stage asked for is noted in `stages`."""
 
     settings: Settings
     world: World
     runner: Runner
     stages: list[StageRecord] = field(default_factory=list)
+    drawn_from: dict[str, StageKey | None] = field(default_factory=dict)
+    training_seed: int | None = None
+    """Seed of the retraining alone, where it is not that of the experiment."""
+    scores: StageResult | None = None
+    """The search by coefficients, once it is done: all tasks draw from the same."""
+    masked_head: MaskedHead | None = None
 
     def find_ticket(self, on_record: OnRecord, rival: Rival | None = None) -> Outcome:
         """The trial of the configured method: find a ticket, ablate it if asked to, train it on its own, measure it.
 
         `Beaten` is raised if the rival wins before all rows have been attacked.
         """
-        ticket, ablation = self.draw(on_record), self.settings.ablation
-        if ticket is not None and ablation.mask == "shuffled":
-            ticket = self._shuffled(ticket, ablation.seed, on_record)
-        return self.train_and_measure(ticket, on_record, ablation, rival)
+        ticket, ablation = self._ticket(on_record), self.settings.ablation
+        outcome = self.train_and_measure(ticket, on_record, ablation, rival)
+        outcome = outcome.model_copy(update={"masked_head": self.masked_head})
+
+        def at_ratios_of(task: Pipeline, name: str) -> StageKey | None:
+            drawing = task.settings.transfer[name].drawing
+            redrawn = drawing is not None and isinstance(task.settings.method, EarlyBird | RandomTicket)
+            return task._ticket(_unheard, drawing) if redrawn else ticket
+
+        return transferred(self, outcome, at_ratios_of, ablation)
 
     def dense_control(self, on_record: OnRecord) -> Outcome:
         """The whole model, trained and measured in the same way."""
-        return self.train_and_measure(None, on_record)
+        return transferred(self, self.train_and_measure(None, on_record), lambda task, name: None)
 
-    def random_control(self, like: StageKey, seed: int, on_record: OnRecord) -> Outcome:
-        """A ticket that keeps as much in every layer as `like` does, chosen at random."""
-        return self.train_and_measure(self._shuffled(like, seed, on_record), on_record, self.settings.ablation)
+    def random_control(
+        self, like: StageKey, seed: int, on_record: OnRecord, transfers: Mapping[str, StageKey] | None = None
+    ) -> Outcome:
+        """A ticket that keeps as much in every layer as `like` does, on further tasks as theirs, chosen at random."""
+        ablation = self.settings.ablation
+        outcome = self.train_and_measure(self._shuffled(like, seed, on_record), on_record, ablation)
+        likes = transfers or {}
+        return transferred(self, outcome, lambda task, name: task._shuffled(likes[name], seed, _unheard), ablation)
 
-    def draw(self, on_record: OnRecord) -> StageKey | None:
-        """The mask of the ticket; None for the whole model."""
+    def _ticket(self, on_record: OnRecord, drawing: Drawing | None = None) -> StageKey | None:
+        """The ticket as it is trained: drawn, and shuffled if it is to be ablated so."""
+        ticket, ablation = self.draw(on_record, drawing), self.settings.ablation
+        if ticket is not None and ablation.mask == "shuffled":
+            return self._shuffled(ticket, ablation.seed, on_record)
+        return ticket
+
+    def draw(self, on_record: OnRecord, drawing: Drawing | None = None) -> StageKey | None:
+        """The mask of the ticket, perhaps at other ratios of heads and neurons; None for the whole model."""
         method = self.settings.method
         if isinstance(method, FineTune):
             return None
@@ -76,14 +123,19 @@ class Pipeline:
                 "anatomy": self.world.anatomy,
                 "ticket_seed": method.ticket_seed,
             }
-            return self._run(Stage("draw", inputs | {"drawing": method.drawing.model_dump()}), on_record).key
+            ratios = drawing or method.drawing
+            return self._run(Stage("draw", inputs | {"drawing": ratios.model_dump()}), on_record).key
         if isinstance(method, RobustT):
             return self._draw_by_masks(method, on_record)
         if isinstance(method, Imp):
             return self._draw_by_rounds(method, on_record)
-        search = self._run(self._search(method), on_record)
-        inputs = {"kind": "scores", "stop": search.record["stop"], "drawing": method.drawing.model_dump()}
-        return self._run(Stage("draw", inputs, {"search": search.key}), on_record).key
+        if isinstance(method, SRNets):
+            return self._draw_subnetwork(method, on_record)
+        if self.scores is None:
+            self.scores = self._run(self._search(method), on_record)
+        ratios = drawing or method.drawing
+        inputs = {"kind": "scores", "stop": self.scores.record["stop"], "drawing": ratios.model_dump()}
+        return self._run(Stage("draw", inputs, {"search": self.scores.key}), on_record).key
 
     def _draw_by_masks(self, method: RobustT, on_record: OnRecord) -> StageKey:
         """RobustT: fine-tune, train masks on the frozen weights, draw. One mask training serves every sparsity."""
@@ -123,21 +175,35 @@ class Pipeline:
         ablation: Ablation | None = None,
         rival: Rival | None = None,
     ) -> Outcome:
-        """Retrain from the pre-trained weights, then clean accuracy, then every threat model."""
-        trained = self._run(self._retrain(ticket, ablation=ablation), on_record)
+        """Retrain from the pre-trained weights, then clean accuracy, OOD twins, and every threat model."""
+        method = self.settings.method
+        if ticket is not None and isinstance(method, SRNets) and not method.retrained:
+            trained = self._as_it_is(method, ticket, on_record)
+        else:
+            trained = self._run(self._retrain(ticket, ablation=ablation), on_record)
         evaluated = self._run(self._evaluate(trained), on_record)
-        clean = CleanFigures.model_validate(evaluated.record["clean"])
-        return Outcome(
-            clean=clean,
-            attacks=self._under_attack(trained, evaluated, clean, rival),
+        unattacked = Outcome(
+            clean=CleanFigures.model_validate(evaluated.record["clean"]),
+            attacks=(),
             sparsity=Sparsity.model_validate(trained.record["sparsity"]),
+            ood=self._out_of_distribution(trained),
+            flops=evaluated.record["flops"],
             retrain_digest=trained.key.digest,
             draw_digest=ticket.digest if ticket is not None else None,
             mask=ticket.content if ticket is not None else None,
         )
+        attacks = self._under_attack(trained, evaluated, unattacked, rival)
+        return unattacked.model_copy(update={"attacks": attacks})
+
+    def _out_of_distribution(self, trained: StageResult) -> tuple[OodFigures, ...]:
+        """Every OOD twin of the task, on its select rows."""
+        inputs = {"eval_batch_size": self.settings.evaluation.batch_size}
+        twins = self.world.twins.values()
+        measured = self._run_all([Stage("ood", inputs, {"twin": twin, "retrain": trained.key}) for twin in twins])
+        return tuple(OodFigures.model_validate(result.record["ood"]) for result in measured)
 
     def _under_attack(
-        self, trained: StageResult, evaluated: StageResult, clean: CleanFigures, rival: Rival | None
+        self, trained: StageResult, evaluated: StageResult, unattacked: Outcome, rival: Rival | None
     ) -> tuple[AttackFigures, ...]:
         """Every threat model: all shards at once, or one by one while the ticket can still beat its rival."""
         masked_lm = self._run(self._masked_lm(), _unheard) if self.world.corpus is not None else None
@@ -150,39 +216,95 @@ class Pipeline:
             for attack in attacks:
                 attack.done += [next(results) for _ in attack.shards]
         else:
-            self._attack_while_it_can_win(attacks, clean, rival)
+            self._attack_while_it_can_win(attacks, unattacked.metrics(), rival)
         return tuple(attack.figures() for attack in attacks)
 
-    def _attack_while_it_can_win(self, attacks: Sequence[ShardedAttack], clean: CleanFigures, rival: Rival) -> None:
+    def _attack_while_it_can_win(
+        self, attacks: Sequence[ShardedAttack], known: Mapping[str, float], rival: Rival
+    ) -> None:
         for attack in attacks:
             for shard in attack.left:
-                beaten = rival(clean, [each.best_possible() for each in attacks])
+                beaten = rival({**known, **best_possible(attacks)})
                 if beaten is not None:
                     raise Beaten(beaten, sum(each.rows_done() for each in attacks))
                 attack.done += self._run_all([shard])
 
-    def _search(self, method: EarlyRobust) -> Stage:
-        inputs = {**self._model_inputs(), "method": method.search_inputs()}
-        return Stage("search", inputs, {"data": self.world.data}, goal=method.stop_rule())
+    def _search(self, method: EarlyBird) -> Stage:
+        on = method.search_on if isinstance(method, ORTicket) else TASK
+        if isinstance(method, ORTicket) and on == CORPUS:
+            return self._masked_search(method)
+        task, data = self.settings.task, self.world.data
+        if on != TASK:
+            task, data = self.settings.transfer[on].task, self.world.transfers[on]
+        inputs = {**self._model_inputs(), "max_length": task.max_length, "method": method.search_inputs()}
+        return Stage("search", inputs, {"data": data}, goal=method.stop_rule())
+
+    def _masked_search(self, method: ORTicket) -> Stage:
+        """ORTicket: the search on masked text, which knows no task. A checkpoint without a head gets one before it."""
+        corpus = self.world.search_texts[method.corpus]
+        head = searched_lm_stage(self.settings, method, self.world.model_fingerprint, corpus)
+        fitted = self._run(head, _unheard)
+        self.masked_head = MaskedHead.model_validate({name: fitted.record[name] for name in MaskedHead.model_fields})
+        inputs = {"seed": self.settings.seed, "method": method.search_inputs()}
+        upstream = {"corpus": corpus, "masked_lm": fitted.key}
+        return Stage("mlm_search", inputs, upstream, goal=method.stop_rule())
 
     def _retrain(
-        self, ticket: StageKey | None, retraining: Retraining | None = None, ablation: Ablation | None = None
+        self,
+        ticket: StageKey | None,
+        retraining: Retraining | None = None,
+        ablation: Ablation | None = None,
+        start: Start | None = None,
     ) -> Stage:
-        settings = self.settings
+        settings, retraining = self.settings, retraining or self.settings.retraining
         inputs = {
             **self._model_inputs(),
-            "retraining": (retraining or settings.retraining).model_dump(mode="json"),
+            "retraining": retraining.model_dump(mode="json"),
             "probe": settings.evaluation.probe.model_dump(mode="json"),
             "eval_batch_size": settings.evaluation.batch_size,
             **(ablation or Ablation()).start_inputs(),
+            **(start or Start()).leave_inputs(),
         }
+        if self.training_seed is not None:
+            inputs["seed"] = self.training_seed
         upstream = {"data": self.world.data} | ({"draw": ticket} if ticket is not None else {})
-        return Stage("retrain", inputs, upstream)
+        return Stage("retrain", inputs, upstream | self._experts(retraining.debiasing))
+
+    def _experts(self, debiasing: Debiasing) -> dict[str, StageKey]:
+        """The stages whose predictions the loss of a training reads, by role: none for plain cross entropy."""
+        stages = {"bias": self._bias, "teacher": self._teacher}
+        return {role: self._run(stages[role](debiasing), _unheard).key for role in debiasing.experts}
+
+    def _bias(self, debiasing: Debiasing) -> Stage:
+        """The bias model. It knows word vectors and texts, nothing of the network but perhaps its input embeddings."""
+        bias, planted = debiasing.bias, self.settings.task.planted
+        if bias.features == "marker" and bias.markers is None and planted is not None:
+            bias = bias.model_copy(update={"markers": planted.markers})
+        inputs: dict[str, Any] = {"bias": bias.model_dump(mode="json")}
+        if bias.folds is not None:
+            inputs["seed"] = self.settings.seed
+        upstream = {"data": self.world.data}
+        if bias.reads_file:
+            upstream["vectors"] = self.world.vectors[bias.vectors]
+        elif bias.reads_vectors:
+            inputs |= {name: self._model_inputs()[name] for name in ("model", "model_fingerprint")}
+        return Stage("bias", inputs, upstream)
+
+    def _teacher(self, debiasing: Debiasing) -> Stage:
+        """A plain fine-tuning of the whole model, then its predictions on the rows it was trained on."""
+        finetuning = Retraining.model_validate(debiasing.teacher.model_dump())
+        trained = self._run(self._retrain(None, finetuning), _unheard)
+        inputs = {"eval_batch_size": self.settings.evaluation.batch_size}
+        return Stage("teacher", inputs, {"data": self.world.data, "retrain": trained.key})
 
     def _evaluate(self, trained: StageResult) -> Stage:
         evaluation = self.settings.evaluation
         inputs = {"eval_batch_size": evaluation.batch_size, "rows": evaluation.rows, "seed": self.settings.seed}
-        return Stage("evaluate", inputs, {"data": self.world.data, "retrain": trained.key})
+        return Stage("evaluate", inputs, {"data": self._measured_on, "retrain": trained.key})
+
+    @property
+    def _measured_on(self) -> StageKey:
+        return self.world.measured or self.world.data
 
     def _shards(self, trained: StageResult, threat: ThreatModel, masked_lm: StageResult | None) -> tuple[Stage, ...]:
         evaluation = self.settings.evaluation
@@ -193,7 +315,7 @@ class Pipeline:
             "rows": evaluation.rows,
             "eval_batch_size": evaluation.batch_size,
         }
-        upstream = {"data": self.world.data, "retrain": trained.key}
+        upstream = {"data": self._measured_on, "retrain": trained.key}
         if masked_lm is not None and threat.fits_masked_lm:
             upstream["masked_lm"] = masked_lm.key
         shards = bounds(evaluation.rows, evaluation.shard)
@@ -212,16 +334,32 @@ class Pipeline:
             "max_length": self.settings.task.max_length,
         }
 
+    def recompute(self, stage: Stage) -> StageResult:
+        """Compute a stage that the store has lost; its record takes the place of the one there was."""
+        result = self._mended(lambda: self.runner.run(stage))
+        self.stages[:] = [noted for noted in self.stages if noted.digest != result.key.digest]
+        self._note(result)
+        return result
+
     def _run(self, stage: Stage, on_record: OnRecord) -> StageResult:
-        result = self.runner.run(stage, lambda record: on_record({"stage": stage.name, **record}))
+        result = self._mended(lambda: self.runner.run(stage, lambda record: on_record({"stage": stage.name, **record})))
         self._note(result)
         return result
 
     def _run_all(self, stages: Sequence[Stage]) -> list[StageResult]:
-        results = self.runner.run_all(stages)
+        results = self._mended(lambda: self.runner.run_all(stages))
         for result in results:
             self._note(result)
         return results
+
+    def _mended(self, get: Callable[[], Got]) -> Got:
+        """What a runner gives, once all that is lost of what it reads has been computed again."""
+        for _ in range(_MOST_LOST):
+            try:
+                return get()
+            except Lost as lost:
+                lost.check(self.recompute(lost.stage))
+        return get()
 
     def _note(self, result: StageResult) -> None:
         reused = not result.computed or result.record.get("computed_mini_epochs") == 0
@@ -232,14 +370,6 @@ class Pipeline:
                 cached=reused,
                 seconds=result.seconds,
                 training=result.record.get("training"),
+                figures=result.record.get("figures", {}),
             )
         )
-
-
-def _later(on_record: OnRecord, steps: int) -> OnRecord:
-    """The records of a round behind those of the rounds before it."""
-    return lambda record: on_record({**record, "step": record["step"] + steps})
-
-
-def _unheard(record: dict[str, Any]) -> None:
-    """The epochs of a fine-tuning before the search are not those that trials are compared by."""

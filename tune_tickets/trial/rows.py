@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from tune_tickets.data.task import Example, TaskData
 from tune_tickets.trial.execution import StageContext
-from tune_tickets.trial.stage import Stage
+from tune_tickets.trial.quarantine import whole
+from tune_tickets.trial.stage import Stage, StageResult
 from tune_tickets.trial.store import Store
 
 _FILE = "rows.json"
@@ -34,7 +35,7 @@ def rows_stage(data: TaskData) -> Stage:
 def keep_rows(store: Store, data: TaskData) -> None:
     """Put the rows of a search into the store, unless they are there."""
     stage = rows_stage(data)
-    if store.result(stage) is not None:
+    if whole(store, stage):
         return
     attempt = store.begin(stage)
     rows = {
@@ -50,7 +51,12 @@ def keep_rows(store: Store, data: TaskData) -> None:
 
 def load_rows(context: StageContext) -> TaskRows:
     """The rows a stage works on."""
-    rows = json.loads(context.store.read(context.upstream("data"), _FILE))
+    return read_rows(context.store, context.upstream("data"))
+
+
+def read_rows(store: Store, kept: StageResult) -> TaskRows:
+    """The rows that `keep_rows` has put into the store."""
+    rows = json.loads(store.read(kept, _FILE))
     return TaskRows(
         train=_examples(rows["train"]),
         select=_examples(rows["select"]),

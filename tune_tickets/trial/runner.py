@@ -1,12 +1,17 @@
 """How a trial gets a stage done: the interface, and the plain implementation that computes in this process."""
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from tune_tickets.config.resources import Resources
 from tune_tickets.trial.execution import execute
+from tune_tickets.trial.lease import LeaseHeld
+from tune_tickets.trial.quarantine import lost
 from tune_tickets.trial.stage import Stage, StageResult
+from tune_tickets.trial.store import Store, Unreadable
 
+_WAIT_SECONDS = 0.5
 OnRecord = Callable[[dict[str, Any]], None]
 
 
@@ -14,7 +19,10 @@ class Runner(Protocol):
     """Gets stages done, wherever."""
 
     def run(self, stage: Stage, on_record: OnRecord | None = None) -> StageResult:
-        """The result of the stage. `on_record` sees its metric history, as it grows or replayed from the store."""
+        """The result of the stage. `on_record` sees its metric history, as it grows or replayed from the store.
+
+        Raises `Lost` if something that the stage reads has to be computed again first.
+        """
         ...
 
     def run_all(self, stages: Sequence[Stage]) -> list[StageResult]:
@@ -31,12 +39,31 @@ class LocalRunner:
 
     def run(self, stage: Stage, on_record: OnRecord | None = None) -> StageResult:
         """Compute the stage, then replay its history."""
-        result = execute(stage, self._resources, self.store_url, lambda done, total, records: None)
+        try:
+            result = self._execute(stage)
+        except Unreadable as damage:
+            raise lost(Store(self.store_url), damage) or damage from damage
         if on_record is not None:
             for record in result.history:
                 on_record(record)
         return result
 
+    def _execute(self, stage: Stage) -> StageResult:
+        while True:
+            try:
+                return execute(stage, self._resources, self.store_url, lambda done, total, records: None)
+            except LeaseHeld:  # another process computes it: its result will do
+                time.sleep(_WAIT_SECONDS)
+
     def run_all(self, stages: Sequence[Stage]) -> list[StageResult]:
         """Compute the stages one after the other."""
         return [self.run(stage) for stage in stages]
+
+
+def later(on_record: OnRecord, steps: int) -> OnRecord:
+    """The records of a round behind those of the rounds before it."""
+    return lambda record: on_record({**record, "step": record["step"] + steps})
+
+
+def unheard(record: dict[str, Any]) -> None:
+    """The epochs of a fine-tuning before the search are not those that trials are compared by."""

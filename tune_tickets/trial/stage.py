@@ -7,13 +7,22 @@ from typing import Any
 
 VERSIONS = {
     "data": 1,
+    "twin": 1,
+    "ood_train": 1,
     "corpus": 1,
+    "vectors": 1,
+    "bias": 1,
+    "teacher": 1,
     "search": 2,
+    "mlm_search": 1,
     "masks": 2,
     "imp": 1,
+    "srnets_masks": 1,
+    "srnets_imp": 1,
     "draw": 2,
     "retrain": 2,
-    "evaluate": 2,
+    "evaluate": 3,
+    "ood": 1,
     "masked_lm": 1,
     "attack": 2,
 }

@@ -4,7 +4,7 @@ It imports no torch: its process only waits, and holds neither CPU nor GPU.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -15,7 +15,7 @@ from ray import tune
 from tune_tickets.config import Experiment
 from tune_tickets.config.domain import Scalar
 from tune_tickets.objective import beats, judge, names, reachable
-from tune_tickets.records import CleanFigures, Outcome
+from tune_tickets.records import Outcome
 from tune_tickets.space import reference
 from tune_tickets.trial.attacking import Beaten
 from tune_tickets.trial.client import BrokerRunner
@@ -76,8 +76,8 @@ def _rival(context: TrialContext, runner: BrokerRunner) -> Rival:
     objective = context.experiment.settings.objective
     dense = cache(lambda: dense_control(context, runner))
 
-    def losing(clean: CleanFigures, aua: Sequence[float]) -> tuple[float, ...] | None:
-        within_reach = reachable(objective, clean, aua, dense())
+    def losing(metrics: Mapping[str, float]) -> tuple[float, ...] | None:
+        within_reach = reachable(objective, metrics, dense())
         return within_reach if any(beats(best, within_reach) for best in runner.best_values()) else None
 
     return losing

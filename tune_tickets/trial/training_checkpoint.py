@@ -9,10 +9,13 @@ _STATE_FILE = "state.pt"
 _HISTORY_FILE = "history.json"
 
 
-def save_training(context: StageContext, state: TrainState) -> None:
-    """Keep a state to go on from."""
-    history = json.dumps(context.attempt.records).encode()
-    context.save_checkpoint({_STATE_FILE: state.to_bytes(), _HISTORY_FILE: history})
+def offer_training(context: StageContext, state: TrainState) -> None:
+    """Keep a state to go on from, if it is time for one."""
+
+    def files() -> dict[str, bytes]:
+        return {_STATE_FILE: state.to_bytes(), _HISTORY_FILE: json.dumps(context.attempt.records).encode()}
+
+    context.offer_checkpoint(files)
 
 
 def restore_training(context: StageContext, state: TrainState) -> None:

@@ -11,7 +11,7 @@ from tune_tickets.attacks.figures import read_parquet, write_parquet
 from tune_tickets.attacks.rows import AttackRecord
 from tune_tickets.config import Settings
 from tune_tickets.errors import StoreError
-from tune_tickets.records import StageRecord
+from tune_tickets.records import Outcome, StageRecord
 from tune_tickets.trial.stage import StageResult
 from tune_tickets.trial.store import Store
 from tune_tickets.tuning.results import Results
@@ -30,6 +30,27 @@ def trial_artifacts(
     found = {"settings.yaml": _write(folder / "settings.yaml", _yaml(settings))}
     for _, content in _contents(stages, store, MASK_FILE):
         found["ticket.safetensors"] = _write(folder / "ticket.safetensors", content)
+    return found | _attacked_files(name, stages, store, results)
+
+
+def transfer_artifacts(name: str, outcome: Outcome | None, store: Store, results: Results) -> dict[str, Path]:
+    """The attacked texts of every further task, in the same form."""
+    found: dict[str, Path] = {}
+    for transfer in outcome.transfers if outcome is not None else ():
+        files = _attacked_files(f"{name}-{transfer.name}", transfer.stages, store, results)
+        found |= {f"transfer/{transfer.name}/{file}": path for file, path in files.items()}
+    return found
+
+
+def winning_tickets(results: Results, settings: Settings) -> dict[str, tuple[Path, tuple[str, ...]]]:
+    """The best ticket's file and the texts it reads, and those of every further task under its name."""
+    own = {"": (results.ticket, settings.task.columns)}
+    further = {name: (results.ticket_on(name), transfer.task.columns) for name, transfer in settings.transfer.items()}
+    return {task: found for task, found in (own | further).items() if found[0].is_file()}
+
+
+def _attacked_files(name: str, stages: Sequence[StageRecord], store: Store, results: Results) -> dict[str, Path]:
+    found: dict[str, Path] = {}
     for threat, records in attacked_records(stages, store).items():
         file = threat.replace("/", "-").replace(":", "-")
         path = results.attacked / f"{name}-{file}.parquet"
@@ -49,7 +70,7 @@ def attacked_records(stages: Sequence[StageRecord], store: Store) -> dict[str, l
 def _contents(stages: Sequence[StageRecord], store: Store, file: str) -> Iterator[tuple[StageResult, bytes]]:
     """The files of that name that stages left behind."""
     for stage in stages:
-        # What cannot be read back is left out here: the trial itself has failed on it and says so.
+        # What cannot be read back is left out here: `tune-tickets store verify` finds it.
         with suppress(StoreError):
             result = store.find(stage.name, stage.digest)
             if result is not None and file in result.files:

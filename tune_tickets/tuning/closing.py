@@ -2,15 +2,17 @@
 
 import platform
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import metadata
+from typing import TypeVar
 
 from tune_tickets.attacks.threat import ThreatModel
 from tune_tickets.config import Experiment
-from tune_tickets.objective import feasible, front, ranked
+from tune_tickets.objective import doubtful_gains, feasible, front, ranked
 from tune_tickets.records import (
     ControlRecord,
+    Detectable,
     Outcome,
     SearchStatus,
     Selection,
@@ -19,15 +21,22 @@ from tune_tickets.records import (
     Summary,
     TrialRecord,
 )
-from tune_tickets.report.compare import comparisons
-from tune_tickets.report.summary import write_summary
+from tune_tickets.reporting.compare import comparisons
+from tune_tickets.reporting.out_of_distribution import detectable_differences, ood_comparisons
+from tune_tickets.reporting.summary import write_summary
 from tune_tickets.tickets.ticket import Ticket, save_ticket
-from tune_tickets.trial.store import Store
+from tune_tickets.trial.pipeline import Pipeline
+from tune_tickets.trial.quarantine import to_recompute
+from tune_tickets.trial.runner import Runner
+from tune_tickets.trial.stage import StageKey
+from tune_tickets.trial.store import Store, Unreadable
+from tune_tickets.trial.trainable import TrialContext
 from tune_tickets.tuning.artifacts import TICKET_FILE
 from tune_tickets.tuning.baselines import cost_baselines
 from tune_tickets.tuning.results import Results
 from tune_tickets.tuning.threats import threat_records, write_substitutions
 
+Measured = TypeVar("Measured", TrialRecord, ControlRecord)
 _PACKAGES = (
     "tune_tickets",
     "torch",
@@ -49,23 +58,29 @@ def close_search(
     controls: list[ControlRecord],
     status: SearchStatus,
     seconds: float,
+    stopped_by: str | None = None,
+    spent: Mapping[str, float] | None = None,
 ) -> Summary:
     """Choose, save the best ticket, write `summary.json` and a sample of substitutions."""
+    trials, controls = _with_notes(trials, controls), _with_notes(controls, controls)
     best = ranked(trials)
-    if best:
-        _save_ticket(experiment, best[0], results)
+    problem = _save_ticket(experiment, best[0], results) if best else None
     records = threat_records(threats, experiment.settings.seed, best, controls, Store(results.store_url))
     summary = Summary(
         experiment=experiment.settings.name,
         config_digest=experiment.digest,
         seed=experiment.settings.seed,
         status=status,
+        stopped_by=stopped_by if status == "stopped" else None,
+        spent=dict(spent or {}),
         trials=tuple(trials),
         controls=tuple(controls),
-        selected=_select(best, trials, controls, results),
+        selected=_select(best, trials, controls, results, problem),
         front=tuple(trial.id for trial in front(trials)),
         threat_models=records,
         cost_baselines=cost_baselines(experiment, trials),
+        uses_ood_information=any(trial.uses_ood_information for trial in trials),
+        detectable=_detectable(best, trials, controls),
         stages=_stage_use(trials, controls),
         versions=_versions(),
         total_seconds=seconds,
@@ -76,7 +91,11 @@ def close_search(
 
 
 def _select(
-    best: list[TrialRecord], trials: list[TrialRecord], controls: list[ControlRecord], results: Results
+    best: list[TrialRecord],
+    trials: list[TrialRecord],
+    controls: list[ControlRecord],
+    results: Results,
+    problem: str | None,
 ) -> Selection:
     if not best:
         return Selection(trial=None, ticket=None, reason=_why_none(trials))
@@ -89,10 +108,36 @@ def _select(
     figures = f"clean {winner.metrics['clean']:.1f}%, under attack {winner.metrics.get('aua', 0.0):.1f}%"
     return Selection(
         trial=winner.id,
-        ticket=results.ticket.name,
-        reason=f"{winner.id} is the best of {len(best)} tickets above the floor ({figures}).",
+        ticket=results.ticket.name if problem is None else None,
+        reason=f"{winner.id} is the best of {len(best)} tickets above the floor ({figures}).{problem or ''}",
         comparisons=comparisons(winner.outcome, others),
+        ood=ood_comparisons(winner.outcome, others),
     )
+
+
+def _with_notes(records: list[Measured], controls: list[ControlRecord]) -> list[Measured]:
+    """The records with what must be known of their OOD figures beside those of the dense control."""
+    dense = _dense(controls)
+    return [
+        record
+        if record.outcome is None
+        else record.model_copy(
+            update={"outcome": record.outcome.model_copy(update={"notes": doubtful_gains(record.outcome, dense)})}
+        )
+        for record in records
+    ]
+
+
+def _detectable(
+    best: list[TrialRecord], trials: list[TrialRecord], controls: list[ControlRecord]
+) -> tuple[Detectable, ...]:
+    """For the winner, else any measured trial, beside the dense control."""
+    found = [trial.outcome for trial in (*best, *trials) if trial.outcome is not None]
+    return detectable_differences(found[0], _dense(controls)) if found and found[0].ood else ()
+
+
+def _dense(controls: list[ControlRecord]) -> Outcome | None:
+    return next((control.outcome for control in controls if control.kind == "dense"), None)
 
 
 def _why_none(trials: list[TrialRecord]) -> str:
@@ -101,25 +146,51 @@ def _why_none(trials: list[TrialRecord]) -> str:
         return "No trial was measured to its end, so no ticket is selected."
     assert not feasible(trials)
     return (
-        f"None of the {len(complete)} measured tickets may win: each is below the floor on clean accuracy or answers "
-        "almost the same for every row. Prune less, train longer, or loosen objective.floor_points."
+        f"None of the {len(complete)} measured tickets may win: each is below the floor on clean accuracy, misses a "
+        "constraint or answers almost the same for every row. Prune less, train longer, or loosen the objective."
     )
 
 
-def _save_ticket(experiment: Experiment, winner: TrialRecord, results: Results) -> None:
+def _save_ticket(experiment: Experiment, winner: TrialRecord, results: Results) -> str | None:
+    """The winner, and beside it what became of it on each further task; gives what is wrong with the store, if so."""
     assert winner.outcome is not None
     store = Store(results.store_url)
-    trained = store.find("retrain", winner.outcome.retrain_digest)
-    assert trained is not None
-    ticket = Ticket.from_bytes(store.read(trained, TICKET_FILE), where=TICKET_FILE)
     method = experiment.at(winner.params).method.kind
-    story = replace(ticket.metadata, method=method, params=winner.params, metrics=winner.metrics)
-    save_ticket(replace(ticket, metadata=story), results.ticket)
+    models = {results.ticket: winner.outcome}
+    models |= {results.ticket_on(transfer.name): transfer.outcome for transfer in winner.outcome.transfers}
+    for path, outcome in models.items():
+        try:
+            trained = store.require(trained_by(outcome))
+            ticket = Ticket.from_bytes(store.read(trained, TICKET_FILE), where=TICKET_FILE)
+        except Unreadable as damage:
+            return f" It could not be saved: {damage}."
+        story = replace(ticket.metadata, method=method, params=winner.params, metrics=outcome.metrics())
+        save_ticket(replace(ticket, metadata=story), path)
+    return None
+
+
+def regain_weights(context: TrialContext, runner: Runner, winner: TrialRecord) -> tuple[StageRecord, ...]:
+    """Compute the winner's weights again, while there are workers, if the store has lost them; gives what it took."""
+    assert winner.outcome is not None
+    pipeline = Pipeline(context.experiment.at(winner.params), context.world, runner)
+    for outcome in (winner.outcome, *(transfer.outcome for transfer in winner.outcome.transfers)):
+        stage = to_recompute(Store(context.store_url), trained_by(outcome))
+        if stage is not None:
+            pipeline.recompute(stage)
+    return tuple(pipeline.stages)
+
+
+def trained_by(outcome: Outcome) -> StageKey:
+    """The stage that has trained the model behind the figures."""
+    return StageKey("retrain", outcome.retrain_digest, outcome.retrain_digest)
 
 
 def _stage_use(trials: list[TrialRecord], controls: list[ControlRecord]) -> dict[str, StageUse]:
     stages: dict[str, list[StageRecord]] = defaultdict(list)
-    for found in (*(control.stages for control in controls), *(trial.stages for trial in trials)):
+    own = (*(control.stages for control in controls), *(trial.stages for trial in trials))
+    outcomes = (*(control.outcome for control in controls), *(trial.outcome for trial in trials))
+    transfers = [transfer for outcome in outcomes if outcome is not None for transfer in outcome.transfers]
+    for found in (*own, *(transfer.stages for transfer in transfers)):
         for stage in found:
             stages[stage.name].append(stage)
     return {

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from tune_tickets.config.method import FineTune, RandomTicket
 from tune_tickets.config.title import title
 from tune_tickets.records import ControlRecord, Outcome, TrialRecord, cost_of, headline
-from tune_tickets.report.progress import Event, TrialFinished, TrialStarted
+from tune_tickets.reporting.progress import Event, TrialFinished, TrialStarted
 from tune_tickets.space import reference
 from tune_tickets.trial.client import BrokerRunner
 from tune_tickets.trial.pipeline import Pipeline
@@ -68,6 +68,11 @@ def random_controls(
     if outcome is None or outcome.draw_digest is None or outcome.mask is None:
         return []
     like = StageKey("draw", outcome.draw_digest, outcome.mask)
+    others = {
+        transfer.name: StageKey("draw", transfer.outcome.draw_digest, transfer.outcome.mask)
+        for transfer in outcome.transfers
+        if transfer.outcome.draw_digest is not None and transfer.outcome.mask is not None
+    }
     settings = context.experiment.at(winner.params)
     records = []
     for seed in range(settings.controls.random_seeds):
@@ -75,7 +80,7 @@ def random_controls(
         emit(TrialStarted(name, {}))
         runner = BrokerRunner(broker, context.store_url, name)
         pipeline = Pipeline(settings, context.world, runner)
-        measured = pipeline.random_control(like, seed, lambda record: None)
+        measured = pipeline.random_control(like, seed, lambda record: None, others)
         records.append(_record("random", seed, measured, pipeline))
         emit(TrialFinished(name, "complete", None, headline(measured.metrics())))
     return records

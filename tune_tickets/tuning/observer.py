@@ -3,7 +3,8 @@
 import json
 import math
 import time
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,16 @@ from ray import tune
 from ray.tune.experiment import Trial
 
 from tune_tickets.config import Experiment, Settings
+from tune_tickets.config.information import uses_ood_information
 from tune_tickets.config.title import title
 from tune_tickets.objective import names
 from tune_tickets.records import Outcome, StageRecord, TrialRecord, TrialStatus, cost_of, headline
-from tune_tickets.report.progress import EpochReport, Event, TrialFinished, TrialStarted
+from tune_tickets.reporting.progress import EpochReport, Event, TrialFinished, TrialStarted
 from tune_tickets.tracking.protocol import AnyTracker
 from tune_tickets.trial.store import Store
-from tune_tickets.trial.trainable import BOUND
-from tune_tickets.tuning.artifacts import trial_artifacts
+from tune_tickets.trial.trainable import BOUND, EPOCH, PROBE
+from tune_tickets.tuning.artifacts import transfer_artifacts, trial_artifacts
+from tune_tickets.tuning.ledger import Ledger
 from tune_tickets.tuning.results import Results
 from tune_tickets.tuning.searcher import TicketSearch
 from tune_tickets.tuning.unpickled import Unpickled
@@ -27,17 +30,22 @@ _NOT_METRICS = {"stage", "step", "epoch"}
 
 
 class Stopper(Unpickled, tune.Stopper):
-    """Ends the search when asked to: by Ctrl-C, or after too many failures in a row."""
+    """Ends the search when asked to: by Ctrl-C, after too many failures in a row, or when the budget is spent."""
 
-    def __init__(self) -> None:
+    def __init__(self, ledger: Ledger) -> None:
         self.reason: str | None = None
+        self.ledger = ledger
+        self.out_of_budget = False
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """Single trials are ended by the scheduler, not here."""
+        """Single trials are ended by the scheduler, not here; what they cost is written down."""
+        self.ledger.charge(_stages(result))
         return False
 
     def stop_all(self) -> bool:
         """Whether the whole search is to end."""
+        if self.reason is None and (spent := self.ledger.exhausted()):
+            self.reason, self.out_of_budget = spent, True
         return self.reason is not None
 
 
@@ -53,7 +61,7 @@ class Observer(Unpickled, tune.Callback):
         emit: Callable[[Event], None],
         stopper: Stopper,
     ) -> None:
-        self.trials: dict[str, TrialRecord] = {trial.id: trial for trial in results.read_trials()}
+        self.trials: dict[str, TrialRecord] = {}
         self._experiment = experiment
         self._searcher = searcher
         self._results = results
@@ -63,8 +71,16 @@ class Observer(Unpickled, tune.Callback):
         self._stopper = stopper
         self._started: dict[str, float] = {}
         self._last: dict[str, dict[str, Any]] = {}
+        self._rungs: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
         self._failures = 0
         self._tell_values: Callable[[tuple[float, ...]], None] | None = None
+
+    def recall(self, records: Iterable[TrialRecord]) -> None:
+        """Go on from what earlier sessions have finished; what one of them could not tell MLflow any more is told."""
+        for record in records:
+            self.trials[record.id] = record
+            if not self._tracker.has_ended(record.id):
+                self._tracker.finish_trial(record, self._artifacts(record, self._experiment.at(record.params)))
 
     def follow(self, tell: Callable[[tuple[float, ...]], None]) -> None:
         """Tell there what finished trials have reached, those of earlier sessions first: others must beat them."""
@@ -100,6 +116,8 @@ class Observer(Unpickled, tune.Callback):
     ) -> None:
         """A record of a stage, or the last word of a trial."""
         self._last[trial.trial_id] = result
+        if PROBE in result:
+            self._rungs[trial.trial_id].append((int(result[EPOCH]), float(result[PROBE])))
         if "record" in result:
             self._pass_on(self.number_of(trial.trial_id), result["record"])
 
@@ -146,13 +164,15 @@ class Observer(Unpickled, tune.Callback):
         number = self.number_of(trial.trial_id)
         settings = self._experiment.at(trial.config)
         outcome = Outcome.model_validate_json(result["outcome"]) if "outcome" in result else None
-        stages = tuple(StageRecord.model_validate(stage) for stage in json.loads(result.get("stages", "[]")))
+        stages = _stages(result)
         record = TrialRecord(
             id=name_of(number),
             number=number,
+            attempt=self._searcher.attempt(trial.trial_id),
             status=status,
             method=settings.method.kind,
             title=title(settings),
+            uses_ood_information=uses_ood_information(settings),
             params=dict(trial.config),
             metrics=outcome.metrics() if outcome else {},
             values=values,
@@ -162,18 +182,26 @@ class Observer(Unpickled, tune.Callback):
             stages=stages,
             cost=cost_of(stages, outcome.retrain_digest) if outcome else None,
             error=_error(trial, result) if status == "failed" else None,
+            rungs=tuple(self._rungs[trial.trial_id]),
             seconds=time.monotonic() - self._started.get(trial.trial_id, time.monotonic()),
         )
         self.trials[record.id] = record
-        if status != "interrupted":  # those are run again when the search is resumed
+        if status != "interrupted":  # those are taken up again when the search is resumed
+            # In this order: what was told can be told again from the record, but not the other way round.
             self._results.add_trial(record)
+            self._searcher.tell(trial.trial_id, record)
         self._tracker.finish_trial(record, self._artifacts(record, settings))
         note = record.error or result.get("note") or "; ".join(outcome.flags if outcome else ())
         may_win = record.feasible is not False
         self._emit(TrialFinished(number, status, values, headline(record.metrics), note, feasible=may_win))
 
     def _artifacts(self, record: TrialRecord, settings: Settings) -> dict[str, Path]:
-        return trial_artifacts(record.id, record.stages, settings, self._store, self._results)
+        own = trial_artifacts(record.id, record.stages, settings, self._store, self._results)
+        return own | transfer_artifacts(record.id, record.outcome, self._store, self._results)
+
+
+def _stages(result: dict[str, Any]) -> tuple[StageRecord, ...]:
+    return tuple(StageRecord.model_validate(stage) for stage in json.loads(result.get("stages", "[]")))
 
 
 def name_of(number: int) -> str:

@@ -4,18 +4,21 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import mean
 
 from tune_tickets.config import Experiment, Settings
 from tune_tickets.config.adversary import Adversary
-from tune_tickets.config.method import EarlyRobust, Imp, RobustT
+from tune_tickets.config.method import EarlyBird, Imp, ORTicket, RobustT
+from tune_tickets.config.orticket import CORPUS
 from tune_tickets.config.searchable import fill
+from tune_tickets.config.srnets import SRNets
 from tune_tickets.space import reference, warm_starts
+from tune_tickets.trial.inventory import inventory
 from tune_tickets.trial.pipeline import Pipeline, World
 from tune_tickets.trial.runner import OnRecord
 from tune_tickets.trial.stage import VERSIONS, Stage, StageResult
-from tune_tickets.trial.store import Store
+from tune_tickets.trial.store import Store, Unreadable
 from tune_tickets.tuning.stage_counts import stages_asked, trial_options
+from tune_tickets.tuning.step_times import Work, expected_seconds
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,7 @@ class PlannedStage:
     """None if it cannot be told: results are found by what they depend on, and not all of that could be seen."""
     work: str
     seconds: float | None
-    """Mean of earlier runs of this kind of stage in the store; None if there were none."""
+    """Of one such stage, at the measured pace of earlier ones in the store; None if there were none."""
 
     @property
     def left(self) -> int:
@@ -54,7 +57,10 @@ class _LookUp:
 
     def run(self, stage: Stage, on_record: OnRecord | None = None) -> StageResult:
         """The stored result; what follows an absent one cannot be known."""
-        found = self._store.result(stage)
+        try:
+            found = self._store.result(stage)
+        except Unreadable:
+            found = None  # it will be computed again
         if found is None:
             raise _NotCached
         self.cached[stage.name] += 1
@@ -72,15 +78,16 @@ def plan(experiment: Experiment, world: World | None, store: Store, train_rows: 
     """
     cached = None if world is None else _cached(experiment, world, store)
     options = trial_options(experiment)
-    work = {name: text for option in options for name, text in _work(option, train_rows).items()}
+    work = {name: each for option in options for name, each in _work(option, train_rows).items()}
     asked = stages_asked(experiment, options)
+    entries, model = inventory(store), None if world is None else world.model_fingerprint
     return [
         PlannedStage(
             name,
             asked[name],
             None if cached is None else min(cached[name], asked[name]),
-            work[name],
-            _mean_seconds(store, name),
+            work[name].text,
+            expected_seconds(store, entries, name, work[name], model),
         )
         for name in sorted(asked, key=list(VERSIONS).index)
     ]
@@ -111,30 +118,47 @@ def _walk(pipeline: Pipeline, dense: bool) -> None:
         return
 
 
-def _work(settings: Settings, train_rows: int | None) -> dict[str, str]:
-    retraining = settings.retraining
+def _work(settings: Settings, train_rows: int | None) -> dict[str, Work]:
+    retraining, select = settings.retraining, settings.task.rows.select
+    attacked = min(settings.evaluation.rows, settings.evaluation.shard)
     work = {
-        "draw": "ranking",
+        "bias": Work("logistic regression"),
+        "teacher": Work("predictions on the training rows"),
+        "draw": Work("ranking"),
         "retrain": _training(retraining.epochs, retraining.batch_size, retraining.adversary, train_rows),
-        "evaluate": f"{settings.task.rows.select} rows",
-        "attack": f"<= {min(settings.evaluation.rows, settings.evaluation.shard)} rows attacked",
+        "evaluate": Work(f"{select} rows", select),
+        "ood": Work(_twins(settings)),
+        "attack": Work(f"<= {attacked} rows attacked", attacked),
     }
     method = settings.method
-    if isinstance(method, EarlyRobust | RobustT | Imp):
-        stage = {"earlyrobust": "search", "robustt": "masks", "imp": "imp"}[method.kind]
-        work[stage] = f"<= {_training(method.epochs, method.batch_size, method.adversary, train_rows)}"
+    if isinstance(method, ORTicket) and method.search_on == CORPUS:
+        passes = method.epochs * method.adversary.passes
+        work["masked_lm"] = Work(
+            f"{method.head.epochs:g} passes over all texts, if the checkpoint has no masked-LM head"
+        )
+        work["mlm_search"] = Work(f"<= {passes:g} passes over all blocks, for all tasks")
+    elif isinstance(method, EarlyBird | RobustT | Imp):
+        stage = {"robustt": "masks", "imp": "imp"}.get(method.kind, "search")
+        most = _training(method.epochs, method.batch_size, method.adversary, train_rows)
+        work[stage] = Work(f"<= {most.text}", most.steps)
     if isinstance(method, RobustT) and method.scores == "magnitude":
-        work["masks"] = "magnitudes"
+        work["masks"] = Work("magnitudes")
+    if isinstance(method, SRNets):
+        work["srnets_masks"] = _training(method.epochs, method.batch_size, Adversary(kind="none"), train_rows)
+        interval = method.epochs * method.prune_interval
+        work["srnets_imp"] = _training(interval, method.batch_size, Adversary(kind="none"), train_rows)
     return work
 
 
-def _training(epochs: float, batch_size: int, adversary: Adversary, train_rows: int | None) -> str:
+def _twins(settings: Settings) -> str:
+    """The OOD twins with their rows."""
+    task = settings.task
+    rows = [twin.rows.select for twin in task.ood] + ([task.planted.rows.select] if task.planted else [])
+    return ", ".join(f"{name} {count} rows" for name, count in zip(task.twins, rows, strict=True))
+
+
+def _training(epochs: float, batch_size: int, adversary: Adversary, train_rows: int | None) -> Work:
     if train_rows is None:
-        return f"{epochs * adversary.passes:g} passes over all training rows"
+        return Work(f"{epochs * adversary.passes:g} passes over all training rows")
     steps = math.ceil(epochs * math.ceil(train_rows / batch_size))
-    return f"{steps * adversary.passes} passes of {batch_size} rows"
-
-
-def _mean_seconds(store: Store, name: str) -> float | None:
-    seconds = store.seconds(name)
-    return mean(seconds) if seconds else None
+    return Work(f"{steps * adversary.passes} passes of {batch_size} rows", epochs * adversary.passes * train_rows)

@@ -1,18 +1,21 @@
 """Checks before anything is spent: the rows, the backbone, the threat models, and what a trial could ask of them."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from tune_tickets.attacks.threat import ThreatModel, threat_of, threats_of, with_resources
 from tune_tickets.config import Experiment, Settings
+from tune_tickets.config.debiasing import ENCODER_INPUT
 from tune_tickets.config.document import split
-from tune_tickets.config.method import EarlyRobust, RandomTicket
+from tune_tickets.config.method import EarlyBird, RandomTicket
+from tune_tickets.config.planted import Planted
 from tune_tickets.data.task import TaskData, load_task
+from tune_tickets.data.word_vectors import WordVectors
 from tune_tickets.errors import ConfigError, ResourceError, Unreachable
 from tune_tickets.models.anatomy import Anatomy
 from tune_tickets.models.given import given_mask
-from tune_tickets.models.inspection import inspect_backbone
+from tune_tickets.models.inspection import inspect_backbone, unreadable_markers
 from tune_tickets.models.source import backbone_fingerprint
-from tune_tickets.space import warm_starts
+from tune_tickets.space import trials_wanted, warm_starts
 from tune_tickets.tickets.drawing import cut_count
 from tune_tickets.trial.bodies.draw import Mask
 from tune_tickets.trial.corpus import corpus_stage, corpus_texts, keep_corpus, masked_lm_model, masked_lm_stage
@@ -21,6 +24,10 @@ from tune_tickets.trial.pipeline import World
 from tune_tickets.trial.rows import keep_rows, rows_stage
 from tune_tickets.trial.stage import Stage, StageKey
 from tune_tickets.trial.store import Store
+from tune_tickets.trial.twins import keep_twins, ood_train_stage, twin_stage
+from tune_tickets.trial.vectors import keep_vectors, task_vectors, vectors_stage
+from tune_tickets.tuning.measures import check_objective
+from tune_tickets.tuning.tasks import check_lengths, further_rows, texts_searched_on
 
 
 @dataclass(frozen=True)
@@ -34,7 +41,13 @@ class Seen:
     threats: tuple[ThreatModel, ...]
     texts: tuple[str, ...] | None
     """Those that a masked language model is fitted on, if an attack takes one."""
+    vectors: dict[str, WordVectors]
+    """Those of the fastText files that a bias model could name, by path."""
     unseen: tuple[str, ...]
+    transfers: dict[str, TaskData] = field(default_factory=dict)
+    """The rows of further tasks, by name."""
+    search_texts: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Those that tickets are searched on, by corpus."""
 
 
 def preflight(experiment: Experiment, store: Store) -> World:
@@ -43,11 +56,15 @@ def preflight(experiment: Experiment, store: Store) -> World:
     world = world_of(experiment, seen)
     if world is None or seen.data is None:
         raise ResourceError("\n\n".join(seen.unseen))
-    keep_rows(store, seen.data)
+    for data in (seen.data, *seen.transfers.values()):
+        keep_rows(store, data)
+    keep_twins(store, seen.data)
     for mask in seen.masks.values():
         keep_mask(store, mask)
-    if seen.texts is not None:
-        keep_corpus(store, seen.texts)
+    for texts in (*seen.search_texts.values(), *([] if seen.texts is None else [seen.texts])):
+        keep_corpus(store, texts)
+    for vectors in seen.vectors.values():
+        keep_vectors(store, vectors)
     return world
 
 
@@ -56,9 +73,13 @@ def look(experiment: Experiment) -> Seen:
     settings = experiment.settings
     warm_starts(experiment)
     _check_threats(experiment)
+    check_objective(experiment)
+    trials_wanted(experiment)  # refuses a grid over what has none
     data = anatomy = texts = None
     masks: dict[str, Mask] = {}
-    threats, unseen = [], []
+    vectors: dict[str, WordVectors] = {}
+    threats: list[ThreatModel] = []
+    unseen: list[str] = []
     try:
         anatomy = _check_backbone(experiment)
         masks = {path: given_mask(path, settings.model) for path in _named_tickets(experiment)}
@@ -67,8 +88,10 @@ def look(experiment: Experiment) -> Seen:
     try:
         data = load_task(settings.task, settings.seed)
         texts = corpus_texts(settings, data.train) if _fits_masked_lm(settings) else None
+        vectors = {path: task_vectors(path, data) for path in _named_vectors(experiment)}
     except Unreachable as error:
         unseen.append(str(error))
+    transfers, search_texts = further_rows(settings, unseen), texts_searched_on(experiment, unseen)
     masked_lm = None if anatomy is None or texts is None else _masked_lm(settings, texts)
     for threat in threats_of(settings.evaluation):
         if threat.fits_masked_lm and masked_lm is None:
@@ -77,7 +100,8 @@ def look(experiment: Experiment) -> Seen:
             threats.append(with_resources(threat, masked_lm))
         except ResourceError as error:
             unseen.append(str(error))
-    return Seen(data, anatomy, masks, tuple(threats), texts, tuple(dict.fromkeys(unseen)))
+    said = tuple(dict.fromkeys(unseen))
+    return Seen(data, anatomy, masks, tuple(threats), texts, vectors, said, transfers, search_texts)
 
 
 def world_of(experiment: Experiment, seen: Seen) -> World | None:
@@ -91,6 +115,11 @@ def world_of(experiment: Experiment, seen: Seen) -> World | None:
         threats=seen.threats,
         tickets={path: mask_key(mask) for path, mask in seen.masks.items()},
         corpus=None if seen.texts is None else _key(corpus_stage(seen.texts)),
+        twins={twin.name: _key(twin_stage(twin)) for twin in seen.data.ood},
+        ood_train=_key(ood_train_stage(seen.data.ood_train)) if seen.data.ood_train else None,
+        vectors={path: _key(vectors_stage(vectors)) for path, vectors in seen.vectors.items()},
+        transfers={name: _key(rows_stage(data)) for name, data in seen.transfers.items()},
+        search_texts={corpus: _key(corpus_stage(texts)) for corpus, texts in seen.search_texts.items()},
     )
 
 
@@ -125,9 +154,25 @@ def _check_backbone(experiment: Experiment) -> Anatomy:
     if _fits_masked_lm(settings):
         length = settings.evaluation.masked_lm.max_length
         inspect_backbone(masked_lm_model(settings), length, "evaluation.masked_lm.max_length")
-    if isinstance(settings.method, EarlyRobust | RandomTicket):
-        _check_ratio(experiment, anatomy)
+    if settings.task.planted is not None:
+        _check_markers(experiment, settings.task.planted)
+    check_lengths(experiment)
+    if isinstance(settings.method, EarlyBird | RandomTicket):
+        own = [f"transfer.{name}.drawing" for name, other in settings.transfer.items() if other.drawing is not None]
+        for drawing in ("method.drawing", *own):
+            _check_ratio(experiment, anatomy, drawing)
     return anatomy
+
+
+def _check_markers(experiment: Experiment, planted: Planted) -> None:
+    """A bias that the tokenizer hides is no bias."""
+    unreadable = unreadable_markers(experiment.settings.model, planted.markers)
+    if unreadable:
+        raise experiment.source.error(
+            ("task", "planted", "markers"),
+            f"{', '.join(map(repr, unreadable))} would not reach the model as a token of its own; choose common words "
+            "or signs of its vocabulary",
+        )
 
 
 def _named_tickets(experiment: Experiment) -> list[str]:
@@ -136,17 +181,33 @@ def _named_tickets(experiment: Experiment) -> list[str]:
     return [str(path) for path in _options(experiment, "method.like") if path is not None]
 
 
-def _check_ratio(experiment: Experiment, anatomy: Anatomy) -> None:
+def _named_vectors(experiment: Experiment) -> set[str]:
+    """The files that bias models take word vectors from, wherever the document names them."""
+    named: set[str] = set()
+
+    def walk(node: object, path: tuple[str, ...]) -> None:
+        if path[-2:] == ("bias", "vectors"):
+            domain = experiment.domains.get(".".join(path))
+            named.update(map(str, domain.corners() if domain is not None else [node]))
+        elif isinstance(node, dict):
+            for key, value in node.items():
+                walk(value, (*path, str(key)))
+
+    walk(experiment.document, ())
+    return named - {ENCODER_INPUT}
+
+
+def _check_ratio(experiment: Experiment, anatomy: Anatomy, drawing: str) -> None:
     """Every layer keeps a head, whatever ratio and scope a trial draws."""
-    for scope in _options(experiment, "method.drawing.heads_scope"):
+    for scope in _options(experiment, f"{drawing}.heads_scope"):
         layers = 1 if scope == "layer" else anatomy.layers
         most = layers * (anatomy.heads - 1)
-        for ratio in _options(experiment, "method.drawing.heads"):
+        for ratio in _options(experiment, f"{drawing}.heads"):
             cut = cut_count(float(ratio), layers * anatomy.heads)  # type: ignore[arg-type]
             if cut > most:
                 where = "each layer" if scope == "layer" else "the model"
                 raise experiment.source.error(
-                    split("method.drawing.heads"),
+                    split(f"{drawing}.heads"),
                     f"{float(ratio):g} would remove {cut} of the {layers * anatomy.heads} heads of {where}, "  # type: ignore[arg-type]
                     f"but every layer keeps at least one, so at most {most} can go: "
                     f"lower it to {most / (layers * anatomy.heads):.4g} or less",
@@ -159,5 +220,5 @@ def _options(experiment: Experiment, name: str) -> list[object]:
         return list(experiment.domains[name].corners())
     value: object = experiment.settings
     for part in split(name):
-        value = getattr(value, str(part))
+        value = value[part] if isinstance(value, dict) else getattr(value, str(part))
     return [value]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from ruamel.yaml import YAML
 
-from tune_tickets.config import Experiment
-from tune_tickets.errors import ConfigError
+from tune_tickets.config import Experiment, Settings, load_experiment
+from tune_tickets.errors import ConfigError, TicketsError
 from tune_tickets.records import TrialRecord
 
 DEFAULT_ROOT = Path("results")
@@ -43,6 +43,10 @@ class Results:
         """The best ticket."""
         return self.folder / "best_ticket.safetensors"
 
+    def ticket_on(self, task: str) -> Path:
+        """The best ticket as trained on a further task."""
+        return self.folder / ticket_name(task)
+
     @property
     def attacked(self) -> Path:
         """Folder of the attacked texts, one parquet file per trial and threat model."""
@@ -52,6 +56,26 @@ class Results:
     def substitutions(self) -> Path:
         """A sample of what the attacks changed, for a person to judge."""
         return self.folder / "substitutions.txt"
+
+    @property
+    def pictures(self) -> Path:
+        """Folder of the pictures, each as SVG and PNG."""
+        return self.folder / "pictures"
+
+    @property
+    def confirmation(self) -> Path:
+        """The figures of the best tickets on report rows, once they were confirmed."""
+        return self.folder / "confirm.json"
+
+    @property
+    def report(self) -> Path:
+        """The report for a browser; beside it the same in Markdown."""
+        return self.folder / "report.html"
+
+    @property
+    def spent(self) -> Path:
+        """What all sessions of the search have spent."""
+        return self.folder / "spent.json"
 
     @property
     def trials(self) -> Path:
@@ -66,7 +90,7 @@ class Results:
                     f"{self.folder} holds an experiment already. Go on with it by --resume, "
                     "or choose another folder with --output"
                 )
-            if self.config.read_text(encoding="utf-8") != to_yaml(experiment):
+            if load_experiment(self.config).digest != experiment.digest:
                 raise ConfigError(
                     f"{self.config} differs from {experiment.source.file} with these overrides: "
                     "only the same experiment can be resumed. Choose another folder with --output "
@@ -78,11 +102,15 @@ class Results:
     def open(self, experiment: Experiment) -> None:
         """Make the folder."""
         self.attacked.mkdir(parents=True, exist_ok=True)
-        self.config.write_text(to_yaml(experiment), encoding="utf-8")
+        partial = self.config.with_suffix(".partial")
+        partial.write_text(to_yaml(experiment), encoding="utf-8")
+        os.replace(partial, self.config)
 
     def add_trial(self, trial: TrialRecord) -> None:
         """Keep a finished trial; the line is on disk when this returns."""
         with self.trials.open("a", encoding="utf-8") as stream:
+            if not _ends_a_line(self.trials):
+                stream.write("\n")  # a crash has cut the last line off: this one is not to be lost with it
             stream.write(trial.model_dump_json() + "\n")
             stream.flush()
             os.fsync(stream.fileno())
@@ -101,6 +129,14 @@ class Results:
         return list(found.values())
 
 
+def _ends_a_line(path: Path) -> bool:
+    with path.open("rb") as stream:
+        if stream.seek(0, os.SEEK_END) == 0:
+            return True
+        stream.seek(-1, os.SEEK_END)
+        return stream.read() == b"\n"
+
+
 def place_results(experiment: Experiment, output: Path | None) -> Results:
     """Where an experiment goes. Chosen by us: `results/<name>-<time>`, all sharing `results/store`."""
     if output is None:
@@ -113,9 +149,30 @@ def place_results(experiment: Experiment, output: Path | None) -> Results:
     return Results(folder.resolve(), url)
 
 
+def finished_results(folder: Path, settings: Settings, store: str | None) -> Results:
+    """A folder that a search has left, with its store: the one named, or the one in the folder or beside it."""
+    folder = folder.expanduser().resolve()
+    beside = [place for place in (folder / "store", folder.parent / "store") if place.is_dir()]
+    url = store or settings.store or (str(beside[0]) if beside else None)
+    if url is None:
+        raise ConfigError(f"the stage store of {folder} is neither in it nor beside it: name it with --store")
+    return Results(folder, url)
+
+
+def ticket_name(task: str) -> str:
+    """The file of the best ticket as trained on a further task."""
+    return f"best_ticket.{task}.safetensors"
+
+
 def best_ticket(source: str) -> str:
     """The best ticket of a results folder; any other source as it is."""
-    ticket = Results(Path(source).expanduser(), store_url="").ticket
+    folder = Path(source).expanduser()
+    ticket = Results(folder, store_url="").ticket
+    if not ticket.is_file() and (folder / "summary.json").is_file():
+        raise TicketsError(
+            f"{source} holds no best ticket: no trial of that search may win. Its closing table and selected.reason in "
+            "its summary.json say why"
+        )
     return str(ticket) if ticket.is_file() else source
 
 

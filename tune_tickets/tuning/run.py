@@ -2,6 +2,7 @@
 
 import shutil
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,45 +10,55 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-import optuna
 import ray
 from ray import tune
 
 from tune_tickets.config import Experiment
-from tune_tickets.errors import SearchStopped
+from tune_tickets.errors import SearchStopped, TicketsError
 from tune_tickets.objective import ranked
 from tune_tickets.records import ControlRecord, SearchStatus, Summary
-from tune_tickets.report.progress import Event
+from tune_tickets.reporting.progress import Event, Note
+from tune_tickets.space import trials_wanted
 from tune_tickets.tracking.protocol import AnyTracker, open_tracker
-from tune_tickets.trial.client import BrokerRunner, start_broker
+from tune_tickets.trial.client import ON_HEAD, BrokerRunner, start_broker
+from tune_tickets.trial.in_use import in_use
 from tune_tickets.trial.store import Store
 from tune_tickets.trial.trainable import TrialContext, run_trial
-from tune_tickets.tuning.artifacts import trial_artifacts
-from tune_tickets.tuning.closing import close_search
+from tune_tickets.tuning.artifacts import transfer_artifacts, trial_artifacts, winning_tickets
+from tune_tickets.tuning.closing import close_search, regain_weights
 from tune_tickets.tuning.controls import DenseControl, random_controls
+from tune_tickets.tuning.gallery import draw_pictures
+from tune_tickets.tuning.inputs import search_inputs
+from tune_tickets.tuning.ledger import Ledger
 from tune_tickets.tuning.observer import Observer, Stopper
 from tune_tickets.tuning.preflight import preflight
+from tune_tickets.tuning.reporting import leave_report
 from tune_tickets.tuning.results import Results
 from tune_tickets.tuning.scheduler import make_scheduler
 from tune_tickets.tuning.searcher import TicketSearch
-from tune_tickets.tuning.session import ray_session
+from tune_tickets.tuning.session import alive_nodes, ray_session
+from tune_tickets.tuning.storage import open_storage
 from tune_tickets.tuning.watch import StageWatch
 
 INTERRUPTED = "interrupted"
-_COORDINATOR = {"CPU": 0, "node:__internal_head__": 0.001}
+_COORDINATOR = {"CPU": 0, **ON_HEAD}
 """A trial only waits, on the head node. A sliver of CPU could keep a stage that wants a whole one waiting for ever."""
 
 
 @dataclass(frozen=True)
 class Finished:
-    """A search that ended in good order, and what MLflow could not keep of it."""
+    """A search that ended in good order; what of pictures, report and MLflow could not be made or kept."""
 
     summary: Summary
     problems: tuple[str, ...]
 
 
 def run_experiment(
-    experiment: Experiment, results: Results, emit: Callable[[Event], None], resume: bool = False
+    experiment: Experiment,
+    results: Results,
+    emit: Callable[[Event], None],
+    resume: bool = False,
+    retry_errors: bool = False,
 ) -> Finished:
     """Search, and leave the results folder complete. Raises before anything is written if the input is wrong."""
     started = time.monotonic()
@@ -56,12 +67,23 @@ def run_experiment(
     results.open(experiment)
     settings = experiment.settings
     tracker = open_tracker(settings.tracking, results.folder, settings.name, experiment.resolved(), experiment.digest)
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    searcher = TicketSearch(experiment, optuna.storages.RDBStorage(f"sqlite:///{results.optuna}"))
-    stopper = Stopper()
+    tracker.log_inputs(search_inputs(settings, world, Store(results.store_url)))
+    records = results.read_trials()
+    searcher = TicketSearch(experiment, open_storage(results.optuna), records, retry_errors)
+    if resume:
+        emit(Note(searcher.found.describe()))
+    stopper = Stopper(Ledger(settings, results.spent, nodes=alive_nodes))
     observer = Observer(experiment, searcher, results, tracker, emit, stopper)
+    observer.recall(records)
     context = TrialContext(experiment, world, results.store_url, broker=f"broker-{experiment.digest[:12]}")
-    with ray_session(settings.resources, [results.optuna, results.mlflow]), _ending_on_signals(stopper):
+    databases = [results.optuna, results.mlflow]
+    with (
+        in_use(Store(results.store_url), results.folder),
+        ray_session(settings.resources, databases, results.store_url) as room,
+        _ending_on_signals(stopper),
+    ):
+        if room is not None:
+            emit(Note(room))
         broker = start_broker(context.broker, results.store_url, settings.resources)
         observer.follow(BrokerRunner(broker, results.store_url, "driver").tell_values)
         dense = DenseControl(context, broker, emit)
@@ -72,9 +94,11 @@ def run_experiment(
         finally:
             dense.close()
             ray.get(broker.close.remote(), timeout=30.0)
+    stopper.ledger.charge(stage for control in controls for stage in control.stages)
     for control in controls:
-        files = trial_artifacts(control.name, control.stages, settings, Store(results.store_url), results)
-        tracker.log_control(control, files)
+        store = Store(results.store_url)
+        files = trial_artifacts(control.name, control.stages, settings, store, results)
+        tracker.log_control(control, files | transfer_artifacts(control.name, control.outcome, store, results))
     return _close(context, results, observer, controls, tracker, stopper, time.monotonic() - started)
 
 
@@ -82,15 +106,16 @@ def _search(
     context: TrialContext, searcher: TicketSearch, observer: Observer, stopper: Stopper, results: Results
 ) -> None:
     search = context.experiment.settings.search
-    left = search.trials - searcher.finished()
+    left = trials_wanted(context.experiment) - searcher.finished()
     if left <= 0:
         return
     state = results.folder / ".tune"
+    shutil.rmtree(state, ignore_errors=True)  # of a driver that was killed
     tuner = tune.Tuner(
         tune.with_resources(tune.with_parameters(run_trial, context=context), _COORDINATOR),
         tune_config=tune.TuneConfig(
             search_alg=searcher,
-            scheduler=make_scheduler(context.experiment),
+            scheduler=make_scheduler(context.experiment, observer.trials.values()),
             num_samples=left,
             max_concurrent_trials=search.concurrency,
             reuse_actors=True,
@@ -103,7 +128,6 @@ def _search(
         grid = tuner.fit()
         observer.close([*grid._experiment_analysis.trials])
     finally:
-        searcher.end_running()
         shutil.rmtree(state, ignore_errors=True)  # a search is rebuilt from its storage, never from this
 
 
@@ -117,6 +141,12 @@ def _controls(
 ) -> list[ControlRecord]:
     found = [control] if (control := dense.result(wait=stopper.reason is None)) is not None else []
     best = ranked(list(observer.trials.values()))
+    if best:
+        try:
+            regained = regain_weights(context, BrokerRunner(broker, context.store_url, "driver"), best[0])
+            stopper.ledger.charge(regained)
+        except TicketsError as error:  # the search is closed without them, and says so
+            emit(Note(str(error)))
     if stopper.reason is None and context.experiment.settings.controls.random and best:
         found += random_controls(context, broker, best[0], emit)
     return found
@@ -135,16 +165,30 @@ def _close(
     status: SearchStatus = "stopped"
     if stopper.reason in (None, INTERRUPTED):
         status = "finished" if stopper.reason is None else "interrupted"
-    summary = close_search(context.experiment, context.world.threats, results, trials, controls, status, seconds)
+    stopper.ledger.close()
+    summary = close_search(
+        context.experiment,
+        context.world.threats,
+        results,
+        trials,
+        controls,
+        status,
+        seconds,
+        stopper.reason,
+        stopper.ledger.spent,
+    )
+    pictures, undrawn = draw_pictures(results, summary)
+    report = leave_report(results.folder)
     files = [path for path in (results.folder / "summary.json", results.substitutions) if path.exists()]
-    tracker.finish(summary, {path.name: path for path in files})
-    if status == "stopped":
+    tracker.finish(summary, {path.name: path for path in files} | pictures | report.files)
+    tracker.register(summary, winning_tickets(results, context.experiment.settings))
+    if status == "stopped" and not stopper.out_of_budget:
         last = next((trial.error for trial in reversed(trials) if trial.error), "no reason was recorded")
         raise SearchStopped(
             f"the search was stopped: {stopper.reason}. The last one said: {last}\n"
-            f"What was done is in {results.folder}; mend the cause and go on with --resume"
+            f"What was done is in {results.folder}; mend the cause and go on with: tune-tickets resume {results.folder}"
         )
-    return Finished(summary, tracker.problems)
+    return Finished(summary, (*undrawn, *report.problems, *tracker.problems))
 
 
 def _labels(observer: Observer) -> Any:  # noqa: ANN401 - a function of the waiter's name
@@ -168,6 +212,9 @@ def _ending_on_signals(stopper: Stopper) -> Iterator[None]:
             raise KeyboardInterrupt
         stopper.reason = INTERRUPTED
 
+    if threading.current_thread() is not threading.main_thread():  # Python hands signals to the main thread alone
+        yield
+        return
     before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield

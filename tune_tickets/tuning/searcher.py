@@ -1,32 +1,58 @@
 """OptunaSearch as we need it: on persistent storage, with honest trial states and a sampler seeded per trial."""
 
-import math
-from functools import partial
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
 
 import optuna
-from optuna.trial import TrialState
+from optuna.trial import FrozenTrial, TrialState
 from ray.tune.search.optuna import OptunaSearch
 
 from tune_tickets.config import Experiment
-from tune_tickets.config.search import Search
 from tune_tickets.objective import names
+from tune_tickets.records import TrialRecord
 from tune_tickets.space import sample, warm_starts
 from tune_tickets.trial.trainable import BOUND
+from tune_tickets.tuning.places import RETRY_OF, Place, SeededTrial, places
+from tune_tickets.tuning.samplers import make_sampler
 from tune_tickets.tuning.unpickled import Unpickled
 
-INTERRUPTED = "interrupted"
-"""User attribute of Optuna trials that ended because the driver did; resuming proposes their params again."""
+_STATES = {"complete": TrialState.COMPLETE, "pruned": TrialState.PRUNED, "failed": TrialState.FAIL}
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search goes on from."""
+
+    finished: int
+    failed: int
+    """Of the finished ones: those that ended with an error and are not tried again."""
+    again: int
+    retried: int
+
+    def describe(self) -> str:
+        """In a sentence."""
+        failed = f" ({self.failed} with an error; --retry-errors tries them again)" if self.failed else ""
+        retried = f", to be tried again after an error: {self.retried}" if self.retried else ""
+        return f"Resumed. Trials finished: {self.finished}{failed}, taken up again: {self.again}{retried}"
 
 
 class TicketSearch(Unpickled, OptunaSearch):
     """Differs from its base where that would lose or bend results.
 
-    Reports without the objective are ignored; a trial ends FAIL on error, PRUNED when an objective is missing or NaN,
-    COMPLETE otherwise, and never stays RUNNING. Nothing is pickled: a search is rebuilt from its storage.
+    A trial ends when its record is on disk and `tell` is called with it: until then it is RUNNING in the storage, and a
+    searcher built there later takes it up again under its number. Nothing is pickled.
     """
 
-    def __init__(self, experiment: Experiment, storage: optuna.storages.BaseStorage) -> None:
+    def __init__(
+        self,
+        experiment: Experiment,
+        storage: optuna.storages.BaseStorage,
+        records: Iterable[TrialRecord] | None = None,
+        retry_errors: bool = False,
+    ) -> None:
+        """`records` are those on disk; without any to go by, what the storage says is taken for the whole truth."""
         self._experiment = experiment
         metrics = list(names(experiment.settings.objective))
         single = len(metrics) == 1
@@ -34,12 +60,16 @@ class TicketSearch(Unpickled, OptunaSearch):
             space=partial(sample, experiment),
             metric=metrics[0] if single else metrics,
             mode="max" if single else ["max"] * len(metrics),
-            sampler=_sampler(experiment.settings.search, experiment.settings.seed, 0),
+            sampler=make_sampler(experiment, 0),
             study_name=study_name(experiment),
             storage=storage,
         )
-        self._metrics = metrics
-        self._requeue()
+        self._numbers: dict[str, int] = {}
+        self._attempts: dict[str, int] = {}
+        self._enqueue_warm_starts()
+        self._again = self._left_undone(None if records is None else {record.number: record for record in records})
+        if retry_errors:
+            self._enqueue_errors()
 
     @property
     def study(self) -> optuna.Study:
@@ -47,52 +77,46 @@ class TicketSearch(Unpickled, OptunaSearch):
         study: optuna.Study = self.__dict__["_ot_study"]
         return study
 
-    def number(self, trial_id: str) -> int:
-        """The Optuna number of a trial."""
-        return int(self._ot_trials[trial_id].number)
+    @property
+    def found(self) -> Found:
+        """What there is to go on from."""
+        last = [place.last for place in places(self.study)]
+        done = [trial for trial in last if self._is_done(trial)]
+        failed = sum(trial.state == TrialState.FAIL for trial in done)
+        retried = sum(trial.state == TrialState.WAITING and RETRY_OF in trial.user_attrs for trial in last)
+        return Found(len(done), failed, len(self._again), retried)
 
-    def params(self, trial_id: str) -> dict[str, Any]:
-        """The settings proposed for a trial."""
-        return dict(self._ot_trials[trial_id].params)
+    def number(self, trial_id: str) -> int:
+        """The number under which people know a trial."""
+        return self._numbers[trial_id]
+
+    def attempt(self, trial_id: str) -> int:
+        """1, or one more for each time that it was tried before and failed."""
+        return self._attempts[trial_id]
 
     def suggest(self, trial_id: str) -> dict[str, Any] | None:
-        """Propose a trial. A sampler rebuilt with one seed would repeat its draws, so each trial has its own."""
-        settings = self._experiment.settings
-        number = len(self.study.get_trials(deepcopy=False))
-        self.study.sampler = _sampler(settings.search, settings.seed, number)
-        params: dict[str, Any] | None = super().suggest(trial_id)
-        self._ot_trials[trial_id].set_user_attr("trial_id", trial_id)
-        return params
+        """Propose a trial: what was left undone comes first, then what is enqueued, then what the sampler draws."""
+        place, trial = self._take()
+        self._ot_trials[trial_id] = trial
+        self._numbers[trial_id], self._attempts[trial_id] = place.number, max(1, len(place.tries))
+        if place.tries and place.last.state.is_finished():  # all is drawn; it runs once more for its record
+            return dict(sample(self._experiment, trial))
+        sampler = cache(partial(make_sampler, self._experiment, place.number))
+        return dict(sample(self._experiment, SeededTrial(trial, place.fixed, sampler)))
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         """Nothing: intermediate reports carry no objective."""
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        """Tell Optuna how a trial ended."""
-        if trial_id in self._completed_trials or trial_id not in self._ot_trials:
-            return
-        self._completed_trials.add(trial_id)
-        values = [float((result or {}).get(metric, math.nan)) for metric in self._metrics]
-        if result is not None and BOUND in result:
-            self._ot_trials[trial_id].set_user_attr(BOUND, list(result[BOUND]))
-        if error:
-            self.study.tell(self._ot_trials[trial_id], state=TrialState.FAIL)
-        elif all(math.isfinite(value) for value in values):
-            self.study.tell(self._ot_trials[trial_id], values)
-        else:
-            self.study.tell(self._ot_trials[trial_id], state=TrialState.PRUNED)
+        """Nothing: Tune says so before the record is on disk, and `tell` comes after."""
 
-    def end_running(self) -> None:
-        """Leave no trial RUNNING: those cut off are marked, so that resuming proposes them again."""
-        for trial in self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
-            self.study._storage.set_trial_user_attr(trial._trial_id, INTERRUPTED, True)
-            self.study.tell(trial.number, state=TrialState.FAIL)
+    def tell(self, trial_id: str, record: TrialRecord) -> None:
+        """Tell Optuna how a trial ended, once its record is on disk; a second word changes nothing."""
+        self._tell(self._ot_trials[trial_id].number, record)
 
     def finished(self) -> int:
-        """Trials of the study that need not be run again."""
-        trials = self.study.get_trials(deepcopy=False)
-        done = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
-        return sum(trial.state in done and not trial.user_attrs.get(INTERRUPTED) for trial in trials)
+        """Trials that need not be run again."""
+        return self.found.finished
 
     def save(self, checkpoint_path: str) -> None:
         """Nothing: the storage holds all there is."""
@@ -100,32 +124,56 @@ class TicketSearch(Unpickled, OptunaSearch):
     def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
         """Nothing, likewise."""
 
-    def _requeue(self) -> None:
-        """Warm starts on a new study; on an old one what a killed or interrupted driver left undone."""
-        trials = self.study.get_trials(deepcopy=False)
-        if not trials:
-            for point in warm_starts(self._experiment):
-                self.study.enqueue_trial(point)
-            return
-        self.end_running()
-        trials = self.study.get_trials(deepcopy=False)
-        for trial in trials:
-            if trial.user_attrs.get(INTERRUPTED) and not _proposed_again(trial, trials):
-                self.study.enqueue_trial(trial.params)
+    def _take(self) -> tuple[Place, optuna.Trial]:
+        known = places(self.study)
+        if self._again:
+            place = next(place for place in known if place.number == self._again[0])
+            self._again = self._again[1:]
+            return place, optuna.Trial(self.study, place.last._trial_id)
+        waiting = [place for place in known if place.last.state == TrialState.WAITING]
+        # Optuna takes the one that was enqueued first.
+        place = min(waiting, key=lambda place: place.last.number, default=Place(len(known)))
+        return place, self.study.ask()
+
+    def _is_done(self, trial: FrozenTrial) -> bool:
+        return trial.state.is_finished() and trial.number not in self._unrecorded
+
+    def _enqueue_warm_starts(self) -> None:
+        """Those that are missing: a driver may have been killed between two of them."""
+        enqueued = sum("fixed_params" in place.tries[0].system_attrs for place in places(self.study))
+        for point in warm_starts(self._experiment)[enqueued:]:
+            self.study.enqueue_trial(point)
+
+    def _left_undone(self, records: dict[int, TrialRecord] | None) -> list[int]:
+        """Numbers of trials that a driver left before their end; those whose record is on disk are told from it."""
+        self._unrecorded: set[int] = set()
+        undone = []
+        for place in places(self.study):
+            record = (records or {}).get(place.number)
+            if place.last.state == TrialState.RUNNING:
+                if record is not None and record.attempt == len(place.tries):
+                    self._tell(place.last.number, record)
+                else:
+                    undone.append(place.number)
+            elif place.last.state.is_finished() and records is not None and record is None:
+                self._unrecorded.add(place.last.number)
+                undone.append(place.number)
+        return undone
+
+    def _enqueue_errors(self) -> None:
+        for place in places(self.study):
+            if place.last.state == TrialState.FAIL and self._is_done(place.last):
+                self.study.enqueue_trial(place.last.params, user_attrs={RETRY_OF: place.number})
+
+    def _tell(self, number: int, record: TrialRecord) -> None:
+        trial = self.study.get_trials(deepcopy=False)[number]
+        if record.bound is not None and not trial.state.is_finished():
+            self.study._storage.set_trial_user_attr(trial._trial_id, BOUND, list(record.bound))
+        values = None if record.values is None else list(record.values)
+        self.study.tell(number, values, state=_STATES[record.status], skip_if_finished=True)
+        self._unrecorded.discard(number)
 
 
 def study_name(experiment: Experiment) -> str:
     """Named after the experiment and its content, so that two experiments on one storage never mix."""
     return f"{experiment.settings.name}-{experiment.digest[:12]}"
-
-
-def _proposed_again(interrupted: optuna.trial.FrozenTrial, trials: list[optuna.trial.FrozenTrial]) -> bool:
-    later = [trial for trial in trials if trial.number > interrupted.number]
-    return any(interrupted.params in (trial.params, trial.system_attrs.get("fixed_params")) for trial in later)
-
-
-def _sampler(search: Search, seed: int, number: int) -> optuna.samplers.BaseSampler:
-    own_seed = (seed * 1_000_003 + number) % 2**32
-    if search.sampler == "random":
-        return optuna.samplers.RandomSampler(seed=own_seed)
-    return optuna.samplers.TPESampler(seed=own_seed, n_startup_trials=search.startup_trials)

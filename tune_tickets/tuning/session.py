@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ from tune_tickets.config.resources import Resources
 from tune_tickets.errors import ResourceError
 from tune_tickets.offline import is_offline, offline_environment
 from tune_tickets.trial import guard
+from tune_tickets.trial.ground import Ground, common_ground
+from tune_tickets.tuning.cluster import check_cluster
 
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -34,16 +36,50 @@ _OBJECT_STORE_BYTES = 256 * 1024 * 1024
 """Stages hand over results through the stage store, so Ray's own needs little."""
 
 
+_OURS = "TUNE_TICKETS_"
+_NOT_SHARED = frozenset({FOLDER_VARIABLE, guard.ENVIRONMENT})
+
+
 @contextmanager
-def ray_session(resources: Resources, databases: list[Path]) -> Iterator[None]:
-    """A Ray session for one experiment; a local one is shut down at the end, a cluster is only left."""
+def ray_session(resources: Resources, databases: list[Path], store_url: str) -> Iterator[str | None]:
+    """A Ray session for one experiment; a local one is shut down at the end, a cluster is only left.
+
+    Hands over what a cluster has to say of its room for stages.
+    """
     os.environ.update({key: os.environ.get(key, value) for key, value in _QUIET.items()})
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
-    variables = {guard.ENVIRONMENT: os.pathsep.join(str(path) for path in databases)}
-    environment = {
-        "env_vars": variables | (offline_environment() if is_offline() else {}),
+    with common_ground(store_url) if resources.address else nullcontext() as ground:
+        _join(resources, _environment(databases, ground))
+        try:
+            if ground is None:
+                _check_resources(resources)
+            yield None if ground is None else check_cluster(resources, ground)
+        finally:
+            ray.shutdown()
+
+
+def _environment(databases: list[Path], ground: Ground | None) -> dict[str, Any]:
+    """What workers are told, wherever they run: our own variables, to stay off the network, what is the driver's."""
+    ours = {name: value for name, value in os.environ.items() if name.startswith(_OURS) and name not in _NOT_SHARED}
+    offline = offline_environment() if is_offline() else {}
+    guarded = {guard.ENVIRONMENT: os.pathsep.join(str(path) for path in databases)}
+    return {
+        "env_vars": ours | offline | guarded | (ground.environment() if ground else {}),
         "worker_process_setup_hook": "tune_tickets.trial.guard.install",
     }
+
+
+def _join(resources: Resources, environment: dict[str, Any]) -> None:
+    if resources.address and resources.address.startswith("ray://"):
+        raise ResourceError(
+            f"resources.address={resources.address!r}: a search cannot be driven through a Ray client. "
+            "Run it on the cluster, with 'ray job submit', or on the head node with the address 'auto'"
+        )
+    if ray.is_initialized():
+        raise ResourceError(
+            "Ray is running in this process already, and a search needs a session of its own: "
+            "call ray.shutdown() first, or run the search in another process"
+        )
     try:
         ray.init(
             address=resources.address or "local",
@@ -57,11 +93,11 @@ def ray_session(resources: Resources, databases: list[Path]) -> Iterator[None]:
             f"no Ray cluster answers at resources.address={resources.address!r} ({error}). "
             "Start one with 'ray start --head', or set resources.address to null for a local session"
         ) from None
-    try:
-        _check_resources(resources)
-        yield
-    finally:
-        ray.shutdown()
+
+
+def alive_nodes() -> int:
+    """How many nodes the cluster has now."""
+    return sum(bool(node["Alive"]) for node in ray.nodes()) if ray.is_initialized() else 0  # type: ignore[no-untyped-call]
 
 
 def _local_options() -> dict[str, Any]:
@@ -72,9 +108,7 @@ def _local_options() -> dict[str, Any]:
 
 
 def _check_resources(resources: Resources) -> None:
-    """One stage must fit on some node; a local session cannot grow, so what is missing there never comes."""
-    if resources.address:
-        return
+    """One stage must fit here; a local session cannot grow, so what is missing never comes."""
     for name, asked in (("CPU", resources.cpus), ("GPU", resources.gpus)):
         present = float(ray.cluster_resources().get(name, 0.0))  # type: ignore[no-untyped-call]
         if asked > present:

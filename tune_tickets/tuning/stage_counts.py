@@ -6,22 +6,38 @@ from collections.abc import Iterator
 from itertools import product
 
 from tune_tickets.config import Experiment, Settings
-from tune_tickets.config.method import EarlyRobust, FineTune, Imp, RobustT
-from tune_tickets.config.searchable import fill
-from tune_tickets.space import warm_starts
+from tune_tickets.config.debiasing import Debiasing
+from tune_tickets.config.domain import Scalar
+from tune_tickets.config.method import EarlyBird, FineTune, Imp, ORTicket, RandomTicket, RobustT
+from tune_tickets.config.orticket import CORPUS
+from tune_tickets.config.searchable import active, fill
+from tune_tickets.config.srnets import SRNets
+from tune_tickets.space import trials_wanted, warm_starts
 
-_DECIDING = ("method.kind", "method.sparsity", "ablation.mask")
+_FINDING = ("method.search_on", "method.pruning", "method.paradigm")
+_LOSSES = ("method.debiasing.loss", "method.finetuning.debiasing.loss", "retraining.debiasing.loss")
+_DECIDING = ("method.kind", *_FINDING, *_LOSSES, "method.sparsity", "ablation.mask")
 """What the number of a trial's stages depends on."""
-_OPTIONS: tuple[str, ...] = ("method.kind", "ablation.mask", "retraining.adversary.kind")
+_OPTIONS = ("method.kind", *_FINDING, *_LOSSES, "ablation.mask", "retraining.adversary.kind")
 
 
 def trial_options(experiment: Experiment) -> list[Settings]:
     """The settings once per value of what decides over stages and their work; the dearest training last."""
     searched = [name for name in _OPTIONS if name in experiment.domains]
     values = product(*(experiment.domains[name].corners() for name in searched))
-    points = [dict(zip(searched, found, strict=True)) for found in values]
-    options = [experiment.at(fill(experiment.document, experiment.domains, point)) for point in points]
+    points = [_settled_by(dict(zip(searched, found, strict=True)), experiment) for found in values]
+    different = [point for index, point in enumerate(points) if point not in points[:index]]
+    options = [experiment.at(point) for point in different]
     return sorted(options, key=lambda option: option.retraining.adversary.passes)
+
+
+def _settled_by(point: dict[str, Scalar], experiment: Experiment) -> dict[str, Scalar]:
+    """All that is searched where these values are chosen: a method is not asked for what only another one has."""
+    params: dict[str, Scalar] = {}
+    for name, domain in experiment.domains.items():
+        if active(domain, params, experiment.document):
+            params[name] = point.get(name, domain.corners()[0])
+    return params
 
 
 def stages_asked(experiment: Experiment, options: list[Settings]) -> Counter[str]:
@@ -32,12 +48,14 @@ def stages_asked(experiment: Experiment, options: list[Settings]) -> Counter[str
     most: Counter[str] = Counter()
     for option in options:
         most |= _stages_of_trial(_sparsest(experiment, option))
-    for _ in range(settings.search.trials - len(started)):
+    for _ in range(trials_wanted(experiment) - len(started)):
         asked += most
     randoms = settings.controls.random_seeds if settings.controls.random else 0
     for _ in range(randoms + int(settings.controls.dense)):
         asked += _stages_of_model(settings)
-    return asked + Counter(draw=randoms)
+    for _ in range(randoms):
+        asked += _stages_of_random_cut(settings) + Counter(draw=len(settings.transfer))
+    return asked
 
 
 def _settled(experiment: Experiment) -> Iterator[Settings]:
@@ -52,28 +70,67 @@ def _stages_of_trial(settings: Settings) -> Counter[str]:
     method, stages = settings.method, _stages_of_model(settings)
     if isinstance(method, FineTune):
         return stages
-    stages += Counter(draw=1 + int(settings.ablation.mask == "shuffled"))
-    if isinstance(method, EarlyRobust):
+    drawings = 1 + int(settings.ablation.mask == "shuffled")
+    stages += Counter(draw=drawings)
+    if isinstance(method, EarlyBird | RandomTicket):
+        stages += Counter(draw=drawings * sum(other.drawing is not None for other in settings.transfer.values()))
+    if isinstance(method, ORTicket) and method.search_on == CORPUS:
+        return stages + Counter(masked_lm=1, mlm_search=1)
+    if isinstance(method, EarlyBird):
         return stages + Counter(search=1)
     if isinstance(method, RobustT):
-        return stages + Counter(masks=1, retrain=1)
+        return stages + Counter(masks=1, retrain=1) + _experts(method.finetuning.debiasing)
     if isinstance(method, Imp):
         rounds = len(method.schedule())
         return stages + Counter(imp=rounds, draw=rounds - 1)
+    if isinstance(method, SRNets):
+        return stages + _stages_of_pruning(method)
     return stages
 
 
+def _stages_of_pruning(method: SRNets) -> Counter[str]:
+    stages = Counter(retrain=1) + _experts(method.finetuning.debiasing) if method.from_finetuned else Counter[str]()
+    if method.pruning == "mask_training":
+        return stages + Counter(srnets_masks=1) + _experts(method.debiasing)
+    cuts = len(method.cuts())
+    # What is rewound after the last cut needs no training behind it.
+    trained = cuts - int(method.pruning == "imp_rewind")
+    stages += Counter(srnets_imp=trained, draw=cuts - 1)
+    return sum((_experts(method.debiasing) for _ in range(trained)), stages)
+
+
+def _stages_of_random_cut(settings: Settings) -> Counter[str]:
+    """A random ticket is drawn like another; taken as it is, it is cut from the weights that pruning started from."""
+    method, drawn = settings.method, Counter(draw=1)
+    if not isinstance(method, SRNets) or method.retrained:
+        return drawn
+    drawn += Counter(retrain=int(method.from_finetuned))
+    return drawn + Counter(srnets_imp=1) + _experts(method.debiasing) if method.pruning == "imp" else drawn
+
+
 def _stages_of_model(settings: Settings) -> Counter[str]:
-    """What any model goes through once it is there to be trained."""
-    evaluation = settings.evaluation
-    shards = math.ceil(evaluation.rows / evaluation.shard)
-    return Counter(retrain=1, evaluate=1, attack=len(evaluation.attacks) * shards)
+    """What any model goes through on every task once it is there to be trained."""
+    evaluation, tasks = settings.evaluation, 1 + len(settings.transfer)
+    attacked = (evaluation.rows, *map(settings.attacked_rows, settings.transfer))
+    shards = sum(math.ceil(rows / evaluation.shard) for rows in attacked)
+    measured = Counter(retrain=tasks, evaluate=tasks, attack=len(evaluation.attacks) * shards)
+    trainings = [
+        settings.retraining,
+        *(other.retraining or settings.retraining for other in settings.transfer.values()),
+    ]
+    experts = sum((_experts(training.debiasing) for training in trainings), Counter[str]())
+    return measured + Counter(ood=len(settings.task.twins)) + experts
+
+
+def _experts(debiasing: Debiasing) -> Counter[str]:
+    """What the loss of a training reads; a teacher is fine-tuned first."""
+    return Counter(debiasing.experts) + Counter(retrain=int("teacher" in debiasing.experts))
 
 
 def _sparsest(experiment: Experiment, option: Settings) -> Settings:
-    """The rounds of IMP grow with the sparsity asked for."""
+    """The rounds of IMP, and the cuts of SRNets, grow with the sparsity asked for."""
     domain = experiment.domains.get("method.sparsity")
-    if domain is None or not isinstance(option.method, Imp):
+    if domain is None or not isinstance(option.method, Imp | SRNets):
         return option
     most = max(float(sparsity) for sparsity in domain.corners() if isinstance(sparsity, int | float))
     return option.model_copy(update={"method": option.method.model_copy(update={"sparsity": most})})

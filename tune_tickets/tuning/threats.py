@@ -6,7 +6,7 @@ from pathlib import Path
 from tune_tickets.attacks.changes import sample_substitutions
 from tune_tickets.attacks.threat import ThreatModel
 from tune_tickets.records import ControlRecord, StageRecord, ThreatRecord, TrialRecord
-from tune_tickets.report.marking import substitution_page
+from tune_tickets.reporting.marking import substitution_page
 from tune_tickets.trial.store import Store
 from tune_tickets.tuning.artifacts import attacked_records
 

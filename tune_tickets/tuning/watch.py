@@ -6,7 +6,7 @@ from typing import Any
 
 import ray
 
-from tune_tickets.report.progress import Event, Progress, StageChanged
+from tune_tickets.reporting.progress import Event, Note, Progress, StageChanged
 
 _SECONDS = 0.5
 
@@ -19,6 +19,7 @@ class StageWatch:
         self._label = label
         self._emit = emit
         self._stages: dict[int | str, str] = {}
+        self._elsewhere: set[str] = set()
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="stage-watch", daemon=True)
 
@@ -39,6 +40,9 @@ class StageWatch:
 
     def _tell(self, running: list[dict[str, Any]]) -> None:
         for stage in running:
+            if stage["elsewhere"]:
+                self._tell_elsewhere(stage)
+                continue
             for waiter in stage["waiters"]:
                 label = self._label(waiter)
                 if label is None:
@@ -48,3 +52,8 @@ class StageWatch:
                     self._emit(StageChanged(label, stage["stage"], cached=False))
                 if stage["total"]:
                     self._emit(Progress(label, stage["stage"], stage["done"], stage["total"]))
+
+    def _tell_elsewhere(self, stage: dict[str, Any]) -> None:
+        if stage["digest"] not in self._elsewhere:
+            self._elsewhere.add(stage["digest"])
+            self._emit(Note(f"Stage {stage['stage']} is computed by {stage['elsewhere']}: waiting for its result"))

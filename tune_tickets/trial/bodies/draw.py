@@ -4,14 +4,17 @@ from collections.abc import Callable
 
 from tune_tickets.config.method import Drawing
 from tune_tickets.methods.earlyrobust import drawer
+from tune_tickets.methods.srnets import masked_weights
 from tune_tickets.models.seeding import derived_seed
 from tune_tickets.tickets.distance import Trajectory
 from tune_tickets.tickets.drawing import draw_random, random_scores
 from tune_tickets.tickets.mask import StructuredMask
 from tune_tickets.tickets.unstructured import UnstructuredMask
-from tune_tickets.tickets.unstructured_drawing import draw_unstructured, scores_from_bytes, shuffled
+from tune_tickets.tickets.unstructured_drawing import draw_unstructured, magnitudes, scores_from_bytes, shuffled
 from tune_tickets.trial.bodies.search import TRAJECTORY_FILE
 from tune_tickets.trial.execution import StageContext, StageOutput
+from tune_tickets.trial.rows import load_rows
+from tune_tickets.trial.start import load_start
 
 MASK_FILE = "mask.safetensors"
 SCORES_FILE = "scores.safetensors"
@@ -51,6 +54,17 @@ def _at_random(context: StageContext) -> StructuredMask:
     return drawer(Drawing.model_validate(context.inputs["drawing"]))(*scores)
 
 
+def _found(context: StageContext) -> UnstructuredMask:
+    return UnstructuredMask.from_bytes(context.store.read(context.upstream("search"), MASK_FILE))
+
+
+def _by_magnitude(context: StageContext) -> UnstructuredMask:
+    """SRNets' first cut: the smallest weights of every matrix, before any of them is trained."""
+    model, _ = load_start(context, load_rows(context).labels)
+    scores = magnitudes(masked_weights(model, context.inputs["pooler"]))
+    return draw_unstructured(scores, context.inputs["sparsity"], "matrix")
+
+
 def _shuffled(context: StageContext) -> Mask:
     like = load_mask(context, "like")
     # With the digest, a ticket that was itself drawn at random with this seed is not found again.
@@ -61,6 +75,8 @@ def _shuffled(context: StageContext) -> Mask:
 _WAYS: dict[str, Callable[[StageContext], Mask]] = {
     "scores": _by_scores,
     "ranking": _by_ranking,
+    "found": _found,
+    "magnitude": _by_magnitude,
     "random": _at_random,
     "shuffled": _shuffled,
 }

@@ -3,12 +3,13 @@
 from tune_tickets.data.example import rows_digest
 from tune_tickets.data.task import attack_sample
 from tune_tickets.evaluation.clean import clean_figures, predict
+from tune_tickets.models.flops import relative_flops
 from tune_tickets.models.loading import LoadedTicket, open_ticket
 from tune_tickets.tickets.ticket import Ticket
 from tune_tickets.trial.backbone import device_of, encode_rows
-from tune_tickets.trial.bodies.retrain import TICKET_FILE
 from tune_tickets.trial.execution import StageContext, StageOutput
 from tune_tickets.trial.rows import load_rows
+from tune_tickets.trial.start import TICKET_FILE
 
 
 def run(context: StageContext) -> StageOutput:
@@ -23,6 +24,7 @@ def run(context: StageContext) -> StageOutput:
     return StageOutput(
         {
             "clean": figures.model_dump(mode="json"),
+            "flops": relative_flops(ticket.model, ticket.metadata.max_length),
             "attackable": [int(predicted[index]) == row.label for index, row in sample],
             "attacked_sample": rows_digest((row.texts, row.label) for _, row in sample),
         }

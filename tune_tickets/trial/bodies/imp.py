@@ -1,6 +1,7 @@
-"""Stage `imp`: one round of iterative magnitude pruning, from the pre-trained weights, resumable after every epoch."""
+"""Stage `imp`: one round of iterative magnitude pruning, from the pre-trained weights, resumable at mini-epochs."""
 
 import json
+from typing import Any
 
 from safetensors.torch import load, save
 
@@ -26,6 +27,15 @@ def run(context: StageContext) -> StageOutput:
     if "before" in context.stage.upstream:
         model.load_state_dict(load(context.store.read(context.upstream("before"), _WEIGHTS_FILE)))
     this = Round(method, model, rows, context.inputs["seed"], device, _mask(context))
+    record = train_round(context, this, len(rows))
+    if method.rewinding == "learning_rate":
+        weights = {name: tensor.cpu().contiguous() for name, tensor in model.state_dict().items()}
+        context.attempt.put(_WEIGHTS_FILE, save(weights))
+    return StageOutput(record)
+
+
+def train_round(context: StageContext, this: Round, rows: int) -> dict[str, Any]:
+    """Train a round, from its checkpoint if there is one; keeps the magnitudes and gives the record of the stage."""
     stored = context.store.load_checkpoint(context.stage)
     if stored is not None:
         this.state.restore(stored[_STATE_FILE])
@@ -33,20 +43,17 @@ def run(context: StageContext) -> StageOutput:
         for record in this.history:
             context.report(record)
 
-    def epoch_done() -> None:
-        context.report(this.history[-1])
-        if context.checkpoint_due():
-            history = json.dumps(this.history).encode()
-            context.save_checkpoint({_STATE_FILE: this.state.to_bytes(), _HISTORY_FILE: history})
+    def files() -> dict[str, bytes]:
+        return {_STATE_FILE: this.state.to_bytes(), _HISTORY_FILE: json.dumps(this.history).encode()}
 
-    this.run(epoch_done, on_step=lambda step: context.progress(step, this.ends[-1]))
+    def step_done(step: int) -> None:
+        context.progress(step, this.ends[-1])
+        if step in this.mini_epochs:
+            context.offer_checkpoint(files)
+
+    this.run(lambda: context.report(this.history[-1]), step_done)
     context.attempt.put(SCORES_FILE, scores_to_bytes(this.scores()))
-    if method.rewinding == "learning_rate":
-        weights = {name: tensor.cpu().contiguous() for name, tensor in model.state_dict().items()}
-        context.attempt.put(_WEIGHTS_FILE, save(weights))
-    context.drop_checkpoint()
-    training = training_cost(this.state.row_passes, this.state.seconds, len(rows))
-    return StageOutput({**this.history[-1], "training": training})
+    return {**this.history[-1], "training": training_cost(this.state.row_passes, this.state.seconds, rows)}
 
 
 def _mask(context: StageContext) -> UnstructuredMask | None:

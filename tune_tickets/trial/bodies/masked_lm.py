@@ -6,7 +6,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from tune_tickets.config.adversary import Adversary
-from tune_tickets.config.masked_lm import MaskedLM
+from tune_tickets.config.masked_lm import Fitting
 from tune_tickets.config.model import Model
 from tune_tickets.models.masked_lm import load_masked_lm_backbone, masked_lm_files, masked_lm_from_files
 from tune_tickets.training.batches import EncodedRows
@@ -20,12 +20,12 @@ from tune_tickets.training.masked_lm import (
     masked_cross_entropy,
     start_from_frequencies,
 )
-from tune_tickets.training.schedule import total_steps
+from tune_tickets.training.schedule import MINI_EPOCH, mini_epoch_ends, total_steps
 from tune_tickets.training.state import TrainState
 from tune_tickets.trial.backbone import device_of
 from tune_tickets.trial.corpus import load_corpus
 from tune_tickets.trial.execution import StageContext, StageOutput
-from tune_tickets.trial.training_checkpoint import restore_training, save_training
+from tune_tickets.trial.training_checkpoint import offer_training, restore_training
 
 _FOLDER = "masked_lm"
 _MEASURED_SHARE = 0.15  # of the held-out tokens, whatever share is masked in fitting
@@ -35,7 +35,7 @@ _REPORTS = 10
 def run(context: StageContext) -> StageOutput:
     """Fit what has to be fitted, measure, keep the model as a transformers folder."""
     inputs = context.inputs
-    settings = MaskedLM.model_validate(inputs["masked_lm"])
+    settings = Fitting.model_validate(inputs["masked_lm"])
     backbone = load_masked_lm_backbone(Model.model_validate(inputs["model"]), inputs["seed"])
     model, tokenizer = backbone.model, backbone.tokenizer
     model.to(device_of(context.resources))  # type: ignore[arg-type]
@@ -67,9 +67,7 @@ def load_masked_lm(context: StageContext, role: str = "masked_lm") -> tuple[PreT
     return masked_lm_from_files(files, f"stage masked_lm {result.key.digest[:12]}")
 
 
-def _fit(
-    context: StageContext, model: PreTrainedModel, rows: EncodedRows, settings: MaskedLM, masking: Masking
-) -> None:
+def _fit(context: StageContext, model: PreTrainedModel, rows: EncodedRows, settings: Fitting, masking: Masking) -> None:
     seed = context.inputs["seed"]
     start_from_frequencies(model, rows, masking.special_ids)
     batches = MaskedBatches(rows, settings.batch_size, seed, masking, model.device)
@@ -85,13 +83,12 @@ def _fit(
     )
     restore_training(context, state)
     every = max(1, recipe.total_steps // _REPORTS)
-    losses = torch.zeros((), device=model.device)
+    mini_epochs = frozenset(mini_epoch_ends(batches.steps_per_epoch, settings.epochs, MINI_EPOCH))
     for step, loss in train(state, recipe):
-        losses = losses + loss
+        state.losses = state.losses + loss
         context.progress(step, recipe.total_steps)
         if step % every == 0:
-            context.report({"step": step // every, "loss": float(losses) / every})
-            losses = torch.zeros_like(losses)
-            if step < recipe.total_steps and context.checkpoint_due():
-                save_training(context, state)
-    context.drop_checkpoint()
+            context.report({"step": step // every, "loss": float(state.losses) / every})
+            state.losses = torch.zeros_like(state.losses)
+        if step in mini_epochs and step < recipe.total_steps:
+            offer_training(context, state)

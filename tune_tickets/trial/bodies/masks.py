@@ -1,4 +1,4 @@
-"""Stage `masks`: RobustT's mask training on the frozen weights of a fine-tuned model, resumable after every epoch."""
+"""Stage `masks`: RobustT's mask training on the frozen weights of a fine-tuned model, resumable at mini-epochs."""
 
 from typing import Any
 
@@ -45,12 +45,11 @@ def _train(context: StageContext, method: RobustT, finetuned: LoadedTicket) -> t
         for record in search.history:
             context.report(record)
 
-    def epoch_done() -> None:
-        context.report(search.history[-1])
-        if context.checkpoint_due():
-            context.save_checkpoint({_STATE_FILE: search.to_bytes()})
+    def step_done(step: int) -> None:
+        context.progress(step, search.ends[-1])
+        if step in search.mini_epochs:
+            context.offer_checkpoint(lambda: {_STATE_FILE: search.to_bytes()})
 
-    search.run(epoch_done, on_step=lambda step: context.progress(step, search.ends[-1]))
-    context.drop_checkpoint()
+    search.run(lambda: context.report(search.history[-1]), step_done)
     training = training_cost(search.state.row_passes, search.state.seconds, len(rows))
     return search.gates.scores(), {**search.history[-1], "training": training}

@@ -5,21 +5,19 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from tune_tickets.config.ablation import Ablation
 from tune_tickets.config.adversary import Adversary
 from tune_tickets.config.evaluation import Probe
-from tune_tickets.config.model import Model
 from tune_tickets.config.regulariser import Regulariser
 from tune_tickets.config.retraining import Retraining
+from tune_tickets.config.srnets import Start
 from tune_tickets.data.task import attack_sample
 from tune_tickets.evaluation.clean import agreement, clean_figures, predict
 from tune_tickets.models.anatomy import anatomy_of
-from tune_tickets.models.backbone import load_backbone
 from tune_tickets.models.loading import config_document
-from tune_tickets.models.matrices import weight_matrices
 from tune_tickets.models.reinitialisation import reinitialise, reinitialise_outside
 from tune_tickets.models.seeding import derived_seed
 from tune_tickets.models.surgery import ParameterCount, count_parameters, prune
@@ -27,26 +25,33 @@ from tune_tickets.models.tokenizer import framing_tokens, tokenizer_files
 from tune_tickets.tickets.mask import StructuredMask
 from tune_tickets.tickets.ticket import Ticket, TicketMetadata
 from tune_tickets.training.batches import Batches, in_order
+from tune_tickets.training.debiasing import TaskLoss
 from tune_tickets.training.infobert import Critic, InfoBert
 from tune_tickets.training.loop import Recipe, train
-from tune_tickets.training.losses import Loss, cross_entropy
+from tune_tickets.training.losses import Loss
+from tune_tickets.training.patience import out_of_patience
 from tune_tickets.training.probe import accuracy_under_pgd
-from tune_tickets.training.schedule import build_optimizer
+from tune_tickets.training.schedule import MINI_EPOCH, build_optimizer, mini_epoch_ends
 from tune_tickets.training.state import TrainState
 from tune_tickets.trial.backbone import device_of, encode_rows
 from tune_tickets.trial.bodies.draw import Mask, load_mask
+from tune_tickets.trial.debiasing import debiased
 from tune_tickets.trial.execution import StageContext, StageOutput, training_cost
 from tune_tickets.trial.rows import TaskRows, load_rows
-from tune_tickets.trial.training_checkpoint import restore_training, save_training
+from tune_tickets.trial.start import TICKET_FILE, load_start
+from tune_tickets.trial.training_checkpoint import offer_training, restore_training
 
-TICKET_FILE = "ticket.safetensors"
+_NOTHING_TRAINED = training_cost(0, 0.0, rows=1)
 
 
 def run(context: StageContext) -> StageOutput:
-    """Rewind to the pre-trained weights, cut what the ticket does not keep, fine-tune."""
+    """Rewind to the pre-trained weights, cut what the ticket does not keep, fine-tune.
+
+    With weights from upstream and without `retraining`, what is left of these is the ticket as it is.
+    """
     inputs = context.inputs
     rows = load_rows(context)
-    model, tokenizer = load_backbone(Model.model_validate(inputs["model"]), rows.labels, inputs["seed"])
+    model, tokenizer = load_start(context, rows.labels)
     dense = count_parameters(model)
     anatomy = anatomy_of(model)
     structure = StructuredMask.full(anatomy.layers, anatomy.heads, anatomy.neurons)
@@ -58,7 +63,7 @@ def run(context: StageContext) -> StageOutput:
         prune(model, structure)
     model.to(device_of(context.resources))  # type: ignore[arg-type]
     with _held(model, mask):
-        training = _fine_tune(context, model, tokenizer, rows)
+        training = _fine_tune(context, model, tokenizer, rows) if "retraining" in inputs else _NOTHING_TRAINED
     context.attempt.put(TICKET_FILE, _ticket(inputs, model, tokenizer, structure, rows).to_bytes())
     return StageOutput({"sparsity": _sparsity(model, mask, structure, dense), "training": training})
 
@@ -78,7 +83,7 @@ def _held(model: PreTrainedModel, mask: Mask) -> AbstractContextManager[object]:
     """Single weights that are cut stay exactly zero in training; in the trained ticket the zeros are the mask."""
     if isinstance(mask, StructuredMask):
         return nullcontext()
-    return mask.hold({name: linear.weight for name, linear in weight_matrices(model).items()})
+    return mask.hold(dict(model.named_parameters()))
 
 
 def _sparsity(model: PreTrainedModel, mask: Mask, structure: StructuredMask, dense: ParameterCount) -> dict[str, float]:
@@ -99,11 +104,11 @@ def _fine_tune(
 ) -> dict[str, float]:
     inputs = context.inputs
     settings = Retraining.model_validate(inputs["retraining"])
-    batches = Batches(
-        encode_rows(tokenizer, rows.train, inputs["max_length"]), settings.batch_size, inputs["seed"], model.device
-    )
+    encoded = encode_rows(tokenizer, rows.train, inputs["max_length"])
+    encoded, task_loss = debiased(context, settings.debiasing, encoded)
+    batches = Batches(encoded, settings.batch_size, inputs["seed"], model.device)
     look = _Look(inputs, tokenizer, rows)
-    loss_fn, critic = _loss(settings.regulariser, model, tokenizer, inputs["seed"])
+    loss_fn, critic = _loss(settings.regulariser, task_loss, model, tokenizer, inputs["seed"])
     trained = nn.ModuleList(part for part in (model, critic) if part is not None)
     optimizer = build_optimizer(trained, settings.learning_rate, settings.weight_decay)
     state = TrainState(model, optimizer, critic=critic)
@@ -117,28 +122,31 @@ def _fine_tune(
         seed=inputs["seed"],
     )
     restore_training(context, state)
-    losses = torch.zeros((), device=model.device)
+    leave = _Leave(Start.model_validate(inputs.get("start", {})), look)
+    mini_epochs = frozenset(mini_epoch_ends(batches.steps_per_epoch, settings.epochs, MINI_EPOCH))
     for step, loss in train(state, recipe):
-        losses = losses + loss
+        state.losses = state.losses + loss
         context.progress(step, recipe.total_steps)
+        leaving = leave.after(step, context, model)
         if step % batches.steps_per_epoch == 0:
-            mean_loss = float(losses) / batches.steps_per_epoch
+            mean_loss = float(state.losses) / batches.steps_per_epoch
             context.report(look.at(model, step // batches.steps_per_epoch, mean_loss))
-            losses = torch.zeros_like(losses)
-            if step < recipe.total_steps and context.checkpoint_due():
-                save_training(context, state)
-    context.drop_checkpoint()
+            state.losses = torch.zeros_like(state.losses)
+        if leaving:
+            break
+        if step in mini_epochs and step < recipe.total_steps:
+            offer_training(context, state)
     return training_cost(state.row_passes, state.seconds, len(rows.train))
 
 
 def _loss(
-    settings: Regulariser, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, seed: int
+    settings: Regulariser, task: TaskLoss, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, seed: int
 ) -> tuple[Loss, Critic | None]:
     """The loss, and what of it has to be trained beside the model."""
     if settings.kind == "none":
-        return cross_entropy, None
+        return task, None
     critic = Critic(model.config.hidden_size, settings.critic_width, seed).to(model.device)
-    return InfoBert(settings, critic, framing_tokens(tokenizer)), critic
+    return InfoBert(settings, critic, framing_tokens(tokenizer), task), critic
 
 
 class _Look:
@@ -154,13 +162,36 @@ class _Look:
 
     def at(self, model: PreTrainedModel, epoch: int, loss: float) -> dict[str, float]:
         """The record of an epoch."""
-        predicted = predict(model, self._select, self._batch_size)
+        predicted = self._predicted(model)
         clean = clean_figures(predicted, self._select.labels).accuracy
         batches = in_order(self._probed, self._batch_size, model.device)
         probed = accuracy_under_pgd(model, batches, self._adversary, torch.Generator())
         # Kappa, not accuracy: a constant predictor survives every probe, and must not look good for it.
         score = 100.0 * math.sqrt(max(0.0, agreement(predicted, self._select.labels)) * probed / 100.0)
         return {"epoch": epoch, "step": epoch, "loss": loss, "clean": clean, "probe": probed, "probe_score": score}
+
+    def clean(self, model: PreTrainedModel) -> float:
+        """Accuracy on the select rows alone."""
+        return clean_figures(self._predicted(model), self._select.labels).accuracy
+
+    def _predicted(self, model: PreTrainedModel) -> Tensor:
+        return predict(model, self._select, self._batch_size)
+
+
+class _Leave:
+    """The point at which a fine-tuning is left because the pruning starts there."""
+
+    def __init__(self, start: Start, look: _Look) -> None:
+        self._start, self._look = start, look
+
+    def after(self, step: int, context: StageContext, model: PreTrainedModel) -> bool:
+        """Whether it is reached after this step; by the patience rule, looks are records of the stage."""
+        start = self._start
+        if start.at != "patience" or step % start.interval:
+            return start.at == "steps" and step >= start.steps
+        context.report({"step": step, "look": self._look.clean(model)})
+        looks = [record["look"] for record in context.attempt.records if "look" in record]
+        return out_of_patience(looks, start.patience, start.improvement)
 
 
 def _ticket(

@@ -1,19 +1,26 @@
 """Stage `search`: extend the stored trajectory as far as the goal needs, and say where to leave it."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from tune_tickets.config.method import Drawing, EarlyRobust
+import torch
+
+from tune_tickets.config.early_bird import Drawing, EarlyBird
+from tune_tickets.config.method import EarlyRobust
 from tune_tickets.methods.earlyrobust import Search, drawer, mini_epochs
 from tune_tickets.tickets.distance import Stop, Trajectory, distances, find_stop
 from tune_tickets.trial.backbone import device_of, load_model
 from tune_tickets.trial.execution import StageContext, StageOutput, training_cost
-from tune_tickets.trial.rows import TaskRows, load_rows
+from tune_tickets.trial.rows import load_rows
 
 TRAJECTORY_FILE = "trajectory.safetensors"
 _STATE_FILE = "state.pt"
 _LOSSES_FILE = "losses.json"
 _COSTS_FILE = "costs.json"
+
+Start = Callable[[torch.device], Search]
+"""Builds a search at its first step, on a device."""
 
 
 @dataclass
@@ -26,16 +33,28 @@ class _Progress:
 
 
 def run(context: StageContext) -> StageOutput:
-    """Find the stop in what is stored; train on if it is not there yet."""
+    """Search on the labelled rows of a task."""
     method = EarlyRobust.model_validate({**context.inputs["method"], **(context.stage.goal or {})})
     rows = load_rows(context)
-    ends = mini_epochs(method, len(rows.train))
+
+    def start(device: torch.device) -> Search:
+        model, encoded = load_model(context.inputs, rows, device)
+        return Search(method, model, encoded, context.inputs["seed"], device)
+
+    return extend(context, method, len(rows.train), start)
+
+
+def extend(context: StageContext, method: EarlyBird, rows: int, start: Start) -> StageOutput:
+    """Find the stop in what is stored; train on if it is not there yet."""
+    ends = mini_epochs(method, rows)
     progress, stored = _stored(context)
+    stop = _stop(progress.trajectory, method)
+    if stop is None and len(progress.trajectory) < len(ends) and _STATE_FILE not in (stored or {}):
+        progress, stored = _nothing(), None  # its state was pruned: what is beyond the scores starts afresh
     before = len(progress.trajectory)
     _replay(context, progress, method.drawing)
-    stop = _stop(progress.trajectory, method)
     if stop is None and before < len(ends):
-        progress = _train_on(context, method, rows, progress, stored)
+        progress = _train_on(context, method, start, progress, stored)
         stop = _stop(progress.trajectory, method)
     context.attempt.put(TRAJECTORY_FILE, progress.trajectory.to_bytes())
     left_at = stop.mini_epoch if stop is not None else len(ends)
@@ -45,39 +64,34 @@ def run(context: StageContext) -> StageOutput:
             "converged": stop is not None,
             "mini_epochs": len(ends),
             "computed_mini_epochs": len(progress.trajectory) - before,
-            "training": training_cost(*progress.costs[left_at - 1], len(rows.train)),
+            "training": training_cost(*progress.costs[left_at - 1], rows),
         }
     )
 
 
-def _stop(trajectory: Trajectory, method: EarlyRobust) -> Stop | None:
+def _stop(trajectory: Trajectory, method: EarlyBird) -> Stop | None:
     if len(trajectory) == 0:
         return None
     return find_stop(trajectory, drawer(method.drawing), method.gamma, method.patience)
 
 
 def _train_on(
-    context: StageContext, method: EarlyRobust, rows: TaskRows, progress: _Progress, stored: dict[str, bytes] | None
+    context: StageContext, method: EarlyBird, start: Start, progress: _Progress, stored: dict[str, bytes] | None
 ) -> _Progress:
-    device = device_of(context.resources)
-    model, encoded = load_model(context.inputs, rows, device)
-    search = Search(method, model, encoded, context.inputs["seed"], device)
-    if stored is not None and _STATE_FILE in stored:
+    search = start(device_of(context.resources))
+    if stored is not None:
         search.state.restore(stored[_STATE_FILE])
         search.trajectory, search.losses, search.costs = progress.trajectory, progress.losses, progress.costs
-
-    def save() -> None:
-        context.save_checkpoint(_checkpoint(search))
 
     def mini_epoch_done() -> bool:
         _report(context, search.trajectory, search.losses, method.drawing)
         enough = _stop(search.trajectory, method) is not None
-        if not enough and context.checkpoint_due():
-            save()
+        if not enough:
+            context.offer_checkpoint(lambda: _checkpoint(search))
         return enough
 
     search.run(mini_epoch_done, on_step=lambda step: context.progress(step, search.ends[-1]))
-    save()  # a later trial with another ratio or gamma goes on from here
+    context.save_checkpoint(lambda: _checkpoint(search))  # a later trial with another ratio or gamma goes on from here
     return _Progress(search.trajectory, search.losses, search.costs)
 
 
@@ -95,9 +109,13 @@ def _checkpoint(search: Search) -> dict[str, bytes]:
 def _stored(context: StageContext) -> tuple[_Progress, dict[str, bytes] | None]:
     stored = context.store.load_checkpoint(context.stage)
     if stored is None:
-        return _Progress(Trajectory.empty(0, 0, 0), [], []), None
+        return _nothing(), None
     trajectory = Trajectory.from_bytes(stored[TRAJECTORY_FILE])
     return _Progress(trajectory, json.loads(stored[_LOSSES_FILE]), json.loads(stored[_COSTS_FILE])), stored
+
+
+def _nothing() -> _Progress:
+    return _Progress(Trajectory.empty(0, 0, 0), [], [])
 
 
 def _replay(context: StageContext, progress: _Progress, drawing: Drawing) -> None:

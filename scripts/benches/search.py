@@ -1,0 +1,198 @@
+"""What two workers gain over one on the same search, and what Ray, Optuna and MLflow add to a trial."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from benches.timing import Json, write_json
+from tune_tickets.config import Experiment, load_experiment
+from tune_tickets.records import Summary
+from tune_tickets.reporting.progress import Event, TrialFinished, TrialStarted
+from tune_tickets.trial.store import Store
+from tune_tickets.tuning.preflight import preflight
+from tune_tickets.tuning.results import Results
+from tune_tickets.tuning.run import run_experiment
+
+YAML = """\
+name: bench
+model: {{source: {model}}}
+task:
+  source: {data}
+  max_length: {tokens}
+  rows: {{train: {train_rows}, select: {select_rows}, report: 32}}
+method:
+  kind: earlyrobust
+  batch_size: {batch}
+  learning_rate: 2.0e-4
+  coefficient_learning_rate: 2.0e-3
+  gamma: 0.0
+  adversary: {{kind: none}}
+  penalty_heads: {{log_uniform: [1.0e-5, 1.0e-3]}}
+  drawing: {{heads: 1/4, neurons: 0.3}}
+retraining: {{epochs: {epochs}, batch_size: {batch}, learning_rate: 2.0e-4}}
+evaluation: {{attacks: [textbugger/minilm], rows: {attacked_rows}, probe: {{rows: 16, steps: 1}}}}
+objective: {{floor_points: null}}
+controls: {{dense: false}}
+search: {{trials: {trials}, sampler: random, scheduler: {{kind: none}}}}
+resources: {{cpus: 1, threads: 1}}
+"""
+_CPUS = "RAY_OVERRIDE_RESOURCES"
+"""Ray's own way of telling a node what it has: the number of workers, whatever the machine."""
+_STEPS = """
+import sys, time, torch
+torch.set_num_threads(1)
+layer, rows = torch.nn.TransformerEncoderLayer(384, 12, 1536, batch_first=True), torch.randn(16, 64, 384)
+layer(rows).sum().backward()
+began = time.perf_counter()
+for _ in range(int(sys.argv[1])):
+    layer(rows).sum().backward()
+print(time.perf_counter() - began)
+"""
+
+
+_ROUNDS = 3
+
+
+@dataclass
+class Watched:
+    """A search under the clock."""
+
+    started: list[float] = field(default_factory=list)
+    finished: dict[int, float] = field(default_factory=dict)
+    seconds: float = 0.0
+    """From the call to the summary: Ray's start and the closing included."""
+    summary: Summary | None = None
+
+    def hear(self, event: Event) -> None:
+        """Note when trials begin and end."""
+        if isinstance(event, TrialStarted):
+            self.started.append(time.monotonic())
+        elif isinstance(event, TrialFinished):
+            if event.status != "complete":
+                raise SystemExit(f"trial {event.number} ended as {event.status}: {event.note}")
+            self.finished[int(event.number)] = time.monotonic()
+
+    @property
+    def trials_seconds(self) -> float:
+        """From the start of the first trial to the end of the last."""
+        return max(self.finished.values()) - min(self.started)
+
+    def overhead(self) -> float:
+        """Seconds per trial beside its stages, once the first trial is through; trials must run one by one."""
+        assert self.summary is not None
+        first, *others = sorted(self.finished, key=self.finished.__getitem__)
+        window = self.finished[others[-1]] - self.finished[first]
+        return (window - sum(self.stage_seconds(number) for number in others)) / len(others)
+
+    def stage_seconds(self, number: int) -> float:
+        """Computing time of the stages that a trial did not find in the store."""
+        assert self.summary is not None
+        trial = next(trial for trial in self.summary.trials if trial.number == number)
+        return sum(stage.seconds for stage in trial.stages if not stage.cached)
+
+
+def bench(
+    trials: Annotated[int, typer.Option(min=2, help="Trials of each search; even, or a worker idles at the end")] = 4,
+    train_rows: Annotated[int, typer.Option(help="Training rows: with --epochs, how long a trial takes")] = 640,
+    epochs: Annotated[int, typer.Option(help="Epochs of retraining; the search of each trial takes one more")] = 2,
+    attacked_rows: Annotated[int, typer.Option(help="Rows attacked")] = 16,
+    select_rows: Annotated[int, typer.Option(help="Rows that trials are measured on")] = 128,
+    batch: Annotated[int, typer.Option(help="Rows in a batch")] = 32,
+    tokens: Annotated[int, typer.Option(help="Tokens in a text at most")] = 64,
+    model: Annotated[str, typer.Option(help="A transformers folder, or 'bundled'")] = "bundled",
+    data: Annotated[str, typer.Option(help="A file, or 'bundled/...'")] = "bundled/rotten-tomatoes",
+    steps: Annotated[int, typer.Option(help="Training steps of a lone layer that tell what the machine allows")] = 60,
+    json: Json = None,
+) -> None:
+    """The same search with one worker, with two, and with everything in the store already."""
+    console = Console()
+    settings = {name: value for name, value in locals().items() if name not in ("json", "console")}
+    with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder:
+        root = Path(folder)
+        (root / "bench.yaml").write_text(YAML.format(**settings), encoding="utf-8")
+        experiment = load_experiment(root / "bench.yaml")
+        with _environment(TUNE_TICKETS_CACHE=str(root / "warm-up")):
+            preflight(experiment, Store(str(root / "warm-up-store")))  # imports, before anything is timed
+        runs = {}
+        for name, workers, store in (("one", 1, "one"), ("two", 2, "two"), ("cached", 1, "one")):
+            console.print(f"{name}: {workers} worker{'s' * (workers > 1)}, {trials} trials ...", highlight=False)
+            runs[name] = _search(experiment, workers, root / name, str(root / f"store-{store}"))
+    report = _report(runs, _ceiling(steps), settings)
+    for line in _lines(report):
+        console.print(line, highlight=False, soft_wrap=True)
+    write_json(report, json)
+
+
+def _search(experiment: Experiment, workers: int, folder: Path, store: str) -> Watched:
+    """A search in a Ray session of so many workers; what attacks keep on disk is as fresh as the session."""
+    concurrent = load_experiment(Path(experiment.source.file), [f"search.concurrency={workers}"])
+    watched = Watched()
+    with _environment(TUNE_TICKETS_CACHE=f"{folder}-cache", **{_CPUS: f'{{"CPU": {workers}}}'}):
+        began = time.monotonic()
+        watched.summary = run_experiment(concurrent, Results(folder, store), watched.hear).summary
+        watched.seconds = time.monotonic() - began
+    return watched
+
+
+def _report(runs: Mapping[str, Watched], ceiling: float, settings: Mapping[str, Any]) -> dict[str, Any]:
+    one, two, cached = runs["one"], runs["two"], runs["cached"]
+    trials = len(one.finished)
+    assert cached.summary is not None
+    return {
+        "settings": dict(settings),
+        "stage_seconds": {name: [round(run.stage_seconds(n), 3) for n in run.finished] for name, run in runs.items()},
+        "seconds": {name: round(run.seconds, 3) for name, run in runs.items()},
+        "trials_seconds": {name: round(run.trials_seconds, 3) for name, run in runs.items()},
+        "ratio": round(one.seconds / two.seconds, 4),
+        "trials_ratio": round(one.trials_seconds / two.trials_seconds, 4),
+        "machine_ratio": round(ceiling, 4),
+        "overhead": {"computed": round(one.overhead(), 4), "cached": round(cached.trials_seconds / trials, 4)},
+        "computed_when_cached": sum(use.computed for use in cached.summary.stages.values()),
+    }
+
+
+def _lines(report: Mapping[str, Any]) -> Iterator[str]:
+    seconds, trials = report["seconds"], report["trials_seconds"]
+    yield (
+        f"one worker {seconds['one']:.1f} s, two {seconds['two']:.1f} s: {report['ratio']:.2f}x as fast (1.7 wanted), "
+        f"without start and closing {trials['one']:.1f} s and {trials['two']:.1f} s, {report['trials_ratio']:.2f}x"
+    )
+    yield f"two lone processes beside one on this machine: {report['machine_ratio']:.2f}x"
+    shown = report["overhead"]
+    yield (
+        f"beside its stages a trial takes {shown['computed']:.2f} s once workers are warm (2 s allowed), "
+        f"with all stages in the store {shown['cached']:.2f} s"
+    )
+
+
+def _ceiling(steps: int) -> float:
+    """How much more two processes of one thread each get done than one: 2 if they do not disturb one another."""
+
+    def seconds(processes: int) -> float:
+        command = [sys.executable, "-c", _STEPS, str(steps)]
+        running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(processes)]
+        return max(float(process.communicate()[0]) for process in running)
+
+    rounds = [(seconds(1), seconds(2)) for _ in range(_ROUNDS)]
+    return 2 * min(one for one, _ in rounds) / min(two for _, two in rounds)
+
+
+@contextmanager
+def _environment(**variables: str) -> Iterator[None]:
+    before = dict(os.environ)
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)

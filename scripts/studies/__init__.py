@@ -1,0 +1,1 @@
+"""Studies: questions about methods, answered by runs over several seeds; one module each."""

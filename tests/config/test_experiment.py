@@ -1,0 +1,38 @@
+"""Experiments in Python: from a file or a dictionary, with overrides as words or values."""
+
+import pytest
+
+from tune_tickets.config import Experiment, load_experiment
+from tune_tickets.errors import ConfigError
+
+SECTIONS = {
+    "name": "small",
+    "method": {"kind": "earlyrobust", "gamma": {"uniform": (0.05, 0.2)}},
+    "search": {"trials": 3},
+}
+
+
+def test_a_dictionary_means_the_same_as_the_file(tmp_path):
+    file = tmp_path / "small.yaml"
+    method = "{kind: earlyrobust, gamma: {uniform: [0.05, 0.2]}}"
+    file.write_text(f"name: small\nmethod: {method}\nsearch: {{trials: 3}}\n", encoding="utf-8")
+    experiment = Experiment.from_dict(SECTIONS)
+    assert experiment.digest == Experiment.load(file).digest == load_experiment(file).digest
+    assert list(experiment.domains) == ["method.gamma"]
+
+
+def test_overrides_are_words_or_values_and_leave_the_dictionary_alone():
+    by_value = Experiment.from_dict(SECTIONS, {"search.trials": 4, "method.gamma": {"choice": [0.1, 0.2]}})
+    by_word = Experiment.from_dict(SECTIONS, ["search.trials=4", "method.gamma={choice: [0.1, 0.2]}"])
+    assert by_value.digest == by_word.digest
+    assert by_value.settings.search.trials == 4
+    assert SECTIONS["search"] == {"trials": 3}
+
+
+def test_refusals_name_the_key_and_the_override():
+    with pytest.raises(ConfigError, match=r"override 'search\.trials=0': search\.trials: "):
+        Experiment.from_dict(SECTIONS, {"search.trials": 0})
+    with pytest.raises(ConfigError, match=r"'method\.gamma\.low=1': method\.gamma is a value, it has no keys below it"):
+        Experiment.from_dict(SECTIONS, {"method.gamma.low": 1})
+    with pytest.raises(ConfigError, match=r"dictionary: method\.gama: unknown key"):
+        Experiment.from_dict({"method": {"kind": "earlyrobust", "gama": 0.1}})

@@ -1,0 +1,16 @@
+from tune_tickets.config.experiment import Settings
+from tune_tickets.config.information import uses_ood_information
+from tune_tickets.config.ood import Twin, TwinTrain
+from tune_tickets.config.srnets import SRNets
+from tune_tickets.config.task import Task
+
+TASK = Task(ood=(Twin(name="other", source="other.csv", train=TwinTrain(source="more.csv")),))
+
+
+def test_measuring_on_a_twin_is_no_use_of_it():
+    assert not uses_ood_information(Settings(task=TASK))
+    assert not uses_ood_information(Settings(task=TASK, method=SRNets()))
+
+
+def test_training_on_rows_of_a_twin_is():
+    assert uses_ood_information(Settings(task=TASK, method=SRNets(ood_rows=True)))

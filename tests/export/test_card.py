@@ -1,0 +1,87 @@
+"""The ticket card: what hubs and people read in it, and what hostile names cannot do to it."""
+
+from ruamel.yaml import YAML
+
+from tests.tracking.conftest import make_outcome, make_summary, make_trial
+from tune_tickets.export.background import background_of
+from tune_tickets.export.card import card, escaped
+from tune_tickets.export.exporting import export_ticket
+from tune_tickets.export.subject import find_subject
+from tune_tickets.reporting.summary import write_summary
+
+HOSTILE = "</td><script>alert(1)</script> | `x` [a](javascript:b) \n---\nlicense: mit\n\x1b[31m"
+
+
+def read(folder):
+    page = (folder / "README.md").read_text(encoding="utf-8")
+    _, header, body = page.split("---\n", 2)
+    return YAML(typ="safe").load(header), body
+
+
+def test_the_header_has_what_model_hubs_read(make):
+    file, _ = make(backbone="bert-base-uncased")
+    header, body = read(export_ticket(str(file), "pruned"))
+    assert header == {
+        "base_model": "bert-base-uncased",
+        "library_name": "tune_tickets",
+        "metrics": ["accuracy"],
+        "pipeline_tag": "text-classification",
+        "tags": ["lottery-ticket", "pruning", "robustness", "tune_tickets"],
+    }
+    assert "a subnetwork of bert\\-base\\-uncased, found by the method earlyrobust" in body
+    assert "| method.gamma | 0.1 |" in body
+    assert "| clean | 81.5 |" in body
+    assert "also steered the search" in body
+
+
+def test_the_library_is_that_of_the_format(make):
+    file, _ = make()
+    assert read(export_ticket(str(file), "hf"))[0]["library_name"] == "transformers"
+
+
+def test_a_backbone_on_the_authors_machine_is_not_told(make):
+    file, _ = make(backbone="/home/someone/secret/my-bert")
+    header, body = read(export_ticket(str(file), "pruned"))
+    assert "base_model" not in header
+    assert "my\\-bert" in body
+    assert "secret" not in body
+
+
+def test_in_a_results_folder_figures_come_with_fingerprints_intervals_and_rows(make, tmp_path):
+    outcome = make_outcome()
+    file, _ = make(name="best_ticket.safetensors", params={"method.gamma": 0.1}, metrics=outcome.metrics())
+    write_summary(make_summary([make_trial(0, outcome=outcome)]), file.parent)
+    (file.parent / "config.yaml").write_text("task: {source: bundled/rotten-tomatoes}\n")
+    header, body = read(export_ticket(str(file.parent), "pruned"))
+    assert "| clean accuracy |  | 84.0% \\(75.0 to 90.0\\) | 100 |" in body
+    assert "| accuracy under textfooler/minilm | f00d | 23.0% \\(10.0 to 40.0\\) | 4 |" in body
+    (entry,) = header["model-index"]
+    assert entry["results"][0]["dataset"]["type"] == "bundled/rotten-tomatoes"
+    assert entry["results"][0]["metrics"] == [{"type": "accuracy", "value": 0.84}]
+
+
+def test_figures_of_another_ticket_are_not_taken(make):
+    file, _ = make(name="best_ticket.safetensors", params={"method.gamma": 0.1}, metrics={"clean": 12.0})
+    write_summary(make_summary([make_trial(0)]), file.parent)
+    assert background_of(find_subject(str(file))).outcome is None
+
+
+def test_hostile_names_stay_text(make):
+    file, _ = make(
+        backbone="tiny", method=HOSTILE, params={HOSTILE: HOSTILE}, labels=(HOSTILE, "b"), text_columns=(HOSTILE,)
+    )
+    subject = find_subject(str(file))
+    for form in ("hf", "pruned", "onnx"):
+        page = card(subject, form, background_of(subject))
+        _, header, body = page.split("---\n", 2)
+        assert "license" not in YAML(typ="safe").load(header)
+        assert "<script" not in page
+        assert "\x1b" not in page
+        assert "](" not in body
+        row = next(line for line in body.splitlines() if line.startswith("| method.kind"))
+        assert row.replace("\\|", "").count("|") == 3, "the hostile bar makes no cell"
+
+
+def test_escaping_leaves_plain_words_alone():
+    assert escaped("method.gamma 0.1") == "method.gamma 0.1"
+    assert escaped("a|b") == "a\\|b"

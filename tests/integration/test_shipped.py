@@ -1,0 +1,90 @@
+"""The YAMLs we ship, made small, through the command of their headers: the bundled encoder, real rows, every method."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.integration.conftest import ROOT
+
+pytestmark = pytest.mark.integration
+SMALL = [
+    "model.layers=1",
+    "task.max_length=16",
+    "task.rows={train: 48, select: 24, report: 8}",
+    "retraining.epochs=1",
+    "evaluation.rows=3",
+    "evaluation.attacks=[textbugger/minilm]",
+    "evaluation.probe.rows=8",
+    "objective.floor_points=null",
+]
+
+
+@pytest.fixture
+def tune(environment, tmp_path):
+    """Run scripts/tune.py on a shipped file, made small; its summary."""
+
+    def run(name, *more):
+        script, file, out = ROOT / "scripts/tune.py", ROOT / "search_spaces" / name, tmp_path / "out"
+        command = [sys.executable, script, file, *SMALL, *more, "--output", out]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, text=True, capture_output=True, timeout=400)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return json.loads((out / "summary.json").read_text(encoding="utf-8"))
+
+    return run
+
+
+def test_every_method_and_baseline_of_the_comparison(tune):
+    summary = tune("compare.yaml", "method.finetuning.epochs={choice: [1], when: {method.kind: robustt}}")
+    titles = [trial["title"] for trial in summary["trials"]]
+    assert titles == [
+        "finetune",
+        "PGD",
+        "FreeLB",
+        "InfoBERT + FreeLB",
+        "random",
+        "EarlyBERT",
+        "earlyrobust",
+        "earlyrobust + FreeLB",
+        "robustt",
+        "imp",
+    ]
+    assert {trial["status"] for trial in summary["trials"]} == {"complete"}
+    names = [{name for name in trial["metrics"] if not name.startswith("rejected/")} for trial in summary["trials"]]
+    wanted = {"clean", "aua", "suc/textbugger/minilm", "queries/textbugger/minilm", "parameters", "sparsity/weights"}
+    assert all(wanted <= each for each in names)
+
+
+def test_one_search_on_masked_text_for_two_tasks(tune):
+    summary = tune(
+        "orticket.yaml",
+        "method.rows=24",
+        "method.block=16",
+        "method.head={held_out: 8, blocks: true, max_length: 16}",
+        "transfer.imdb={task: {source: bundled/imdb, max_length: 16, rows: {train: 32, select: 16, report: 8}}, "
+        "drawing: {heads: 1/6, neurons: 0.2}, attacked_rows: 2}",
+        "search.trials=2",
+    )
+    assert [trial["status"] for trial in summary["trials"]] == ["complete"] * 2
+    searched = {
+        stage["digest"] for trial in summary["trials"] for stage in trial["stages"] if stage["name"] == "mlm_search"
+    }
+    assert len(searched) == 1, "other ratios read the same search on"
+    assert all({"mean/clean", "transfer/imdb/aua"} <= set(trial["metrics"]) for trial in summary["trials"])
+
+
+def test_mask_training_under_four_losses_on_a_planted_bias(tune):
+    summary = tune(
+        "srnets.yaml",
+        "task.planted.rows={select: 16, report: 8}",
+        "method.epochs=1",
+        "method.eval_interval=2",
+        "method.finetuning.epochs=1",
+        "method.debiasing.teacher.epochs=1",
+        "search.trials=4",
+    )
+    assert [trial["status"] for trial in summary["trials"]] == ["complete"] * 4
+    assert summary["stages"]["srnets_masks"]["computed"] == 4
+    assert (summary["stages"]["bias"]["computed"], summary["stages"]["teacher"]["computed"]) == (1, 1)
+    assert all("ood/reversed" in trial["metrics"] for trial in summary["trials"])

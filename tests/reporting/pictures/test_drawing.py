@@ -1,0 +1,117 @@
+"""All pictures of a search: order, reasons, files, and that the same evidence gives the same bytes."""
+
+import colorsys
+import io
+from itertools import pairwise
+from xml.etree import ElementTree
+
+import matplotlib
+import pytest
+from PIL import Image
+
+from tests.reporting.pictures.conftest import make_evidence
+from tune_tickets.reporting.pictures import draw, draw_gallery, drawing, save_pictures
+from tune_tickets.reporting.pictures.evidence import Evidence
+from tune_tickets.reporting.pictures.saving import saved_pictures
+from tune_tickets.reporting.pictures.style import LOOKS
+
+NAMES = [
+    "front",
+    "sparsity-heads",
+    "sparsity-neurons",
+    "sparsity-weights",
+    "patterns",
+    "mask-distances",
+    "gamma",
+    "mask-training",
+    "ood-sparsity",
+    "mask-start",
+    "mask-schedule",
+    "epochs",
+    "epochs-attacked",
+    "losses",
+    "importance",
+    "parallel",
+    "examples",
+]
+
+
+@pytest.fixture(scope="module")
+def gallery():
+    return draw_gallery(make_evidence())
+
+
+def test_a_full_search_has_every_picture(gallery):
+    assert [picture.name for picture in gallery.pictures] == NAMES
+    assert (gallery.left_out, gallery.failed) == ({}, {})
+
+
+def test_pictures_are_vector_with_real_text_and_pixels(gallery):
+    for picture in gallery.pictures:
+        root = ElementTree.fromstring(picture.svg)
+        words = "".join(text for node in root.iter() if node.tag.endswith("}text") for text in node.itertext())
+        assert len(words) > 10, picture.name
+        assert b"<dc:date>" not in picture.svg
+        width, height = Image.open(io.BytesIO(picture.png)).size
+        assert min(width, height) > 150
+        assert picture.title
+        assert picture.caption.endswith(".")
+
+
+def test_the_same_evidence_gives_the_same_bytes(gallery):
+    again = {picture.name: picture for picture in draw(make_evidence())}
+    assert all(again[picture.name] == picture for picture in gallery.pictures)
+
+
+def test_nothing_of_matplotlib_is_changed_for_others():
+    before = dict(matplotlib.rcParams)
+    draw(Evidence((), examples=make_evidence().examples))
+    assert dict(matplotlib.rcParams) == before
+
+
+def test_an_empty_search_has_a_reason_for_every_picture():
+    found = draw_gallery(
+        Evidence((), missing={"importances": "only 2 trials are complete", "patterns": "store is gone"})
+    )
+    assert found.pictures == ()
+    assert found.failed == {}
+    assert list(found.left_out) == NAMES
+    assert found.left_out["importance"] == "only 2 trials are complete"
+    assert found.left_out["patterns"] == "store is gone"
+    assert "no trial was measured under attack" in found.left_out["front"]
+
+
+def test_a_picture_that_fails_costs_no_other(monkeypatch):
+    def broken(evidence):
+        raise ZeroDivisionError("what nobody thought of")
+
+    monkeypatch.setattr(drawing, "PLANS", (drawing.Plan("front", "t", "c", broken), drawing.PLANS[-1]))
+    found = draw_gallery(make_evidence())
+    assert found.failed == {"front": "ZeroDivisionError: what nobody thought of"}
+    assert [picture.name for picture in found.pictures] == NAMES[-1:]
+
+
+def test_files_replace_those_of_an_earlier_drawing(gallery, tmp_path):
+    save_pictures(gallery.pictures, tmp_path)
+    first, *_ = gallery.pictures
+    files = save_pictures([first], tmp_path, {"gamma": "one value only"})
+    names = ["front.png", "front.svg", "index.json", "left_out.txt"]
+    assert sorted(path.name for path in (tmp_path / "pictures").iterdir()) == names
+    assert files["pictures/front.svg"].read_bytes() == first.svg
+    assert (tmp_path / "pictures/left_out.txt").read_text(encoding="utf-8") == "gamma: one value only\n"
+
+
+def test_files_are_pictures_again_with_titles_and_captions_unless_some_are_gone(gallery, tmp_path):
+    files = save_pictures(gallery.pictures, tmp_path)
+    assert saved_pictures(tmp_path) == gallery.pictures
+    files["pictures/front.png"].unlink()
+    assert saved_pictures(tmp_path) == ()
+
+
+def test_series_differ_in_lightness_marker_and_line():
+    lightness = []
+    for look in LOOKS:
+        red, green, blue = (int(look.colour[index : index + 2], 16) / 255 for index in (1, 3, 5))
+        lightness.append(colorsys.rgb_to_yiq(red, green, blue)[0])
+    assert all(later - earlier > 0.07 for earlier, later in pairwise(lightness))
+    assert len({look.marker for look in LOOKS}) == len({str(look.line) for look in LOOKS}) == len(LOOKS)

@@ -1,0 +1,53 @@
+"""Curves of trainings."""
+
+import pytest
+
+from tests.reporting.pictures.conftest import EPOCHS, make_curve, make_evidence
+from tune_tickets.reporting.pictures.evidence import NothingToDraw
+from tune_tickets.reporting.pictures.training import MOST_NAMED, epoch_figure, loss_figure
+
+
+def test_clean_and_probe_per_epoch_are_called_what_they_are():
+    figure = epoch_figure(make_evidence())
+    clean, probe = figure.axes
+    assert clean.get_ylabel() == "clean accuracy, %"
+    assert probe.get_ylabel() == "accuracy under the PGD probe, %"
+    assert "stand-in" in probe.get_title()
+    assert clean.get_xlabel() == probe.get_xlabel() == "epoch of retraining"
+    lines = {line.get_label(): line.get_xydata().tolist() for line in probe.lines}
+    assert lines["t0: earlyrobust"] == [[1, 32], [2, 34], [3, 36]]
+    assert set(lines) == {"t0: earlyrobust", "dense: finetune"}
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == list(lines)
+
+
+def test_winner_and_dense_control_have_lines_of_their_own_the_rest_is_grey():
+    others = [make_curve(models=(f"x{number}",), records=EPOCHS) for number in range(8)]
+    last = [make_curve(models=("t1", "t2"), records=EPOCHS), make_curve(models=("dense",), records=EPOCHS)]
+    figure = epoch_figure(make_evidence(curves=(*others, *last)))
+    labels = [line.get_label() for line in figure.axes[0].lines if line.get_label()[0] != "_"]
+    assert "t1, t2: earlyrobust, selected" in labels
+    assert "dense: earlyrobust" in labels
+    assert f"{10 - MOST_NAMED} more" in labels
+    assert len(figure.axes[0].lines) == 10
+
+
+def test_every_kind_of_training_has_a_panel_for_its_loss():
+    figure = loss_figure(make_evidence())
+    titles = [axes.get_title() for axes in figure.axes]
+    assert titles == ["mask training (RobustT)", "mask training (SRNets)", "retraining"]
+    retraining = figure.axes[-1]
+    assert retraining.lines[0].get_ydata().tolist() == pytest.approx([1.0, 1 / 2, 1 / 3])
+    assert all(axes.get_ylabel() == "mean training loss" and axes.get_xlabel() for axes in figure.axes)
+    assert all(axes.get_legend().get_texts() for axes in figure.axes)
+
+
+def test_looks_between_epochs_are_no_epochs():
+    looks = ({"step": 10.0, "look": 50.0}, *EPOCHS)
+    figure = epoch_figure(make_evidence(curves=(make_curve(records=looks),)))
+    assert figure.axes[0].lines[0].get_xdata().tolist() == [1, 2, 3]
+
+
+def test_no_curves_no_picture():
+    for draw in (epoch_figure, loss_figure):
+        with pytest.raises(NothingToDraw):
+            draw(make_evidence(curves=()))

@@ -1,0 +1,123 @@
+"""The winner in the model registry: one version per ticket, loadable without pickle, never in the way of a search."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.models.test_loading import made_ticket
+from tests.tracking.conftest import make_summary, make_trial
+from tune_tickets.models.loading import load_ticket
+from tune_tickets.tickets.ticket import save_ticket
+from tune_tickets.tracking.winner import model_name
+
+ROOT = Path(__file__).parents[2]
+TEXTS = ["the film was good", "a bad plot with bad films"]
+pytestmark = pytest.mark.integration
+
+LOAD = """
+import json, sys
+import mlflow, pandas
+mlflow.set_tracking_uri(sys.argv[1]); mlflow.set_registry_uri(sys.argv[1])
+model = mlflow.pyfunc.load_model(sys.argv[2])
+found = model.predict(pandas.DataFrame(json.loads(sys.argv[3])))
+print(json.dumps([model.metadata.signature.to_dict(), found.values.tolist(), list(found.columns)]))
+"""
+
+
+@pytest.fixture
+def ticket(tmp_path):
+    def write(name="best_ticket.safetensors", family="bert", columns=("text",)):
+        *_, found = made_ticket(family, tmp_path / name, columns=columns)
+        save_ticket(found, tmp_path / "tickets" / name)
+        return tmp_path / "tickets" / name
+
+    return write
+
+
+def register(tracker, path, columns=("text",), task=""):
+    trial = make_trial(0, metrics={"clean": 84.0, "aua/textfooler/minilm": 23.0})
+    tracker.finish(make_summary([trial]), {})
+    tracker.register(make_summary([trial]), {task: (path, columns)})
+    assert tracker.problems == ()
+
+
+def loaded(client, uri, table):
+    """What a fresh process that refuses pickle gets from the registry."""
+    environment = os.environ | {"MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", LOAD, client.tracking_uri, uri, json.dumps(table)]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout.splitlines()[-1])
+
+
+def test_the_winner_is_loaded_from_the_registry_without_pickle_and_answers_as_the_ticket(
+    open_again, client, ticket, results, runs
+):
+    path = ticket()
+    register(open_again(), path)
+    version = client.get_model_version_by_alias("demo", "best")
+    assert version.run_id == runs()["trial 0"].info.run_id
+    assert (version.tags["clean"], version.tags["aua/textfooler/minilm"]) == ("84", "23")
+    assert version.description == "Trial 0 has the best objective."
+    assert runs()["trial 0"].data.tags["registered"] == "demo 1"
+    files = [file.name for file in results.rglob("models/**/*") if file.is_file()]
+    assert "best_ticket.safetensors" in files
+    assert "ticket_model.py" in files
+    assert not [name for name in files if name.endswith((".pkl", ".pickle", ".bin", ".pt"))]
+    signature, found, columns = loaded(client, "models:/demo@best", {"text": TEXTS})
+    assert [(label, pytest.approx(share)) for label, share in found] == load_ticket(path).predict(TEXTS)
+    assert columns == ["label", "probability"]
+    assert json.loads(signature["inputs"]) == [{"type": "string", "name": "text", "required": True}]
+    assert [one["name"] for one in json.loads(signature["outputs"])] == ["label", "probability"]
+
+
+def test_a_pair_ticket_has_two_columns(open_again, client, ticket):
+    columns = ("premise", "hypothesis")
+    path = ticket(columns=columns)
+    register(open_again(), path, columns, task="nli")
+    table = {"hypothesis": ["good", "bad"], "premise": TEXTS}
+    _, found, _ = loaded(client, "models:/demo.nli@best", table)
+    expected = load_ticket(path).predict([(TEXTS[0], "good"), (TEXTS[1], "bad")])
+    assert [tuple(row) for row in found] == [(label, pytest.approx(share)) for label, share in expected]
+
+
+def test_the_same_ticket_is_registered_once_and_another_gets_the_alias(open_again, client, ticket):
+    path = ticket()
+    register(open_again(), path)
+    register(open_again(), path)  # as after a resume
+    assert len(client.search_model_versions("name = 'demo'")) == 1
+    register(open_again(), ticket("other.safetensors", "roberta"))
+    assert len(client.search_model_versions("name = 'demo'")) == 2
+    assert client.get_model_version_by_alias("demo", "best").version == 2
+    register(open_again(), path)
+    assert len(client.search_model_versions("name = 'demo'")) == 2
+    assert client.get_model_version_by_alias("demo", "best").version == 1
+
+
+def test_a_registry_that_fails_is_named_and_loses_nothing(open_again, client, ticket, monkeypatch, runs):
+    tracker = open_again()
+    monkeypatch.setattr(type(tracker._book.registry), "register", lambda *_: (_ for _ in ()).throw(OSError("gone")))
+    trial = make_trial(0)
+    tracker.finish(make_summary([trial]), {})
+    tracker.register(make_summary([trial]), {"": (ticket(), ("text",))})
+    assert tracker.problems == ("demo in the model registry is missing in MLflow: OSError: gone",)
+    assert runs()["demo"].info.status == "FINISHED"
+    monkeypatch.undo()
+    register(open_again(), ticket())
+    assert client.get_model_version_by_alias("demo", "best").version == 1
+
+
+def test_without_a_winner_nothing_is_registered(open_again, client):
+    tracker = open_again()
+    summary = make_summary([make_trial(0)], selected=None)
+    tracker.register(summary, {})
+    assert client.search_registered_models() == []
+
+
+def test_names_are_those_the_registry_takes():
+    assert model_name("my reviews/a:b'c") == "my reviews_a_b_c"
+    assert model_name("") == "_"

@@ -1,0 +1,33 @@
+"""A database is there whole or not at all."""
+
+import sqlite3
+
+import pytest
+
+from tune_tickets.tracking.whole import SQLITE, make_whole
+
+
+def fill(uri: str) -> None:
+    with sqlite3.connect(uri.removeprefix(SQLITE)) as database:
+        database.execute("create table runs (name text)")
+
+
+def test_a_database_appears_when_it_is_made_and_is_never_made_again(tmp_path):
+    path = tmp_path / "results" / "mlflow.db"
+
+    def killed(uri: str) -> None:
+        fill(uri)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        make_whole(f"{SQLITE}{path}", killed)
+    assert not path.exists()
+    make_whole(f"{SQLITE}{path}", fill)
+    before = path.read_bytes()
+    make_whole(f"{SQLITE}{path}", killed)
+    assert path.read_bytes() == before
+    assert [file.name for file in path.parent.iterdir()] == ["mlflow.db"]
+
+
+def test_a_server_is_left_alone(tmp_path):
+    make_whole("http://localhost:5000", lambda uri: pytest.fail(uri))

@@ -1,0 +1,156 @@
+"""The out-of-distribution twins of a task: read, matched with the task's labels, split by label and group."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+from tune_tickets.config.ood import Twin, TwinTrain
+from tune_tickets.config.task import Task
+from tune_tickets.data.example import Example
+from tune_tickets.data.labels import label_names, label_words
+from tune_tickets.data.rows import examples
+from tune_tickets.data.sources import read_source
+from tune_tickets.data.splits import in_order, take, text_key, unique, without
+from tune_tickets.data.table import Table
+from tune_tickets.errors import DataError
+
+
+@dataclass(frozen=True)
+class TwinExample(Example):
+    """A row of a twin: `label` is an index into the twin's label names; rows of one group are measured apart."""
+
+    group: str | None = None
+
+
+@dataclass(frozen=True)
+class TwinData:
+    """Two disjoint splits of a twin, and how a model of the task answers on it."""
+
+    name: str
+    select: tuple[TwinExample, ...]
+    report: tuple[TwinExample, ...]
+    labels: tuple[str, ...]
+    answers: tuple[int | None, ...]
+    """Per label of the task: the label of the twin it counts as; None if the twin has none for it."""
+    metric: Literal["accuracy", "weighted_f1"]
+    restrict: bool
+    """Whether models choose among the labels that the twin has."""
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """sha256 of what a search sees of the twin: labels and select rows."""
+        return _fingerprint(self.labels, self.select)
+
+    @cached_property
+    def report_fingerprint(self) -> str:
+        """sha256 of labels and report rows, which no search depends on."""
+        return _fingerprint(self.labels, self.report)
+
+
+def load_twin(twin: Twin, task: Task, names: Sequence[str], seed: int) -> TwinData:
+    """Read, check and split a twin of a task with the label `names`."""
+    try:
+        return _load(twin, task, names, seed)
+    except DataError as error:
+        raise DataError(f"task.ood, {twin.name}: {error}") from None
+
+
+def load_train_rows(
+    twin: Twin, train: TwinTrain, task: Task, names: Sequence[str], held: Iterable[Example], seed: int
+) -> tuple[Example, ...]:
+    """The rows of a twin to train on, under the task's labels, `copies` times; none has the text of a held row."""
+    source = train.source or twin.source
+    subset = train.subset if train.source else train.subset or twin.subset
+    rows, labels = _rows(_read(source, subset, train.split), twin, task)
+    numbers = _trained_as(labels, train.labels, names, f"task.ood, {twin.name}: {source}")
+    found = in_order(without(rows, held), seed, "ood")
+    if train.rows is not None and train.rows > len(found):
+        raise DataError(
+            f"task.ood, {twin.name}: train.rows is {train.rows}, but only {len(found)} rows of {source} can be used. "
+            "Lower it."
+        )
+    kept = found if train.rows is None else take(found, (train.rows,))[0]
+    return tuple(Example(row.texts, numbers[row.label]) for row in kept) * train.copies
+
+
+def split_twin(rows: Sequence[TwinExample], report: int, select: int, seed: int) -> list[tuple[TwinExample, ...]]:
+    """Report and select rows, with the shares of labels and groups of the whole."""
+    strata = sorted({(row.label, row.group or "") for row in rows})
+    known = {text_key(row): row for row in rows}
+    marked = [Example(row.texts, strata.index((row.label, row.group or ""))) for row in rows]
+    groups = take(in_order(marked, seed), (report, select))[:2]
+    return [tuple(known[text_key(row)] for row in group) for group in groups]
+
+
+def _load(twin: Twin, task: Task, names: Sequence[str], seed: int) -> TwinData:
+    table = _read(twin.source, twin.subset, twin.split)
+    rows, labels = _rows(table, twin, task)
+    wanted = twin.rows.report + twin.rows.select
+    if wanted > len(rows):
+        raise DataError(
+            f"{table.name}: rows asks for {twin.rows.report} report + {twin.rows.select} select = {wanted} rows, but "
+            f"only {len(rows)} can be used. Lower task.ood's rows."
+        )
+    classes = _classes(names, twin.merge, labels)
+    lacking = [label for index, label in enumerate(labels) if index not in classes.values()]
+    if lacking:
+        raise DataError(
+            f"no label of the task ({', '.join(map(repr, names))}) counts as {', '.join(map(repr, lacking))} of "
+            f"{table.name}. Say in merge which do, or rename labels in labels."
+        )
+    report, select = split_twin(rows, twin.rows.report, twin.rows.select, seed)
+    answers = tuple(classes[name] for name in names)
+    return TwinData(twin.name, select, report, labels, answers, twin.metric, twin.restrict)
+
+
+def _read(source: str, subset: str | None, split: str) -> Table:
+    return read_source(Task(source=source, subset=subset, train_split=split))
+
+
+def _rows(table: Table, twin: Twin, task: Task) -> tuple[list[TwinExample], tuple[str, ...]]:
+    """The rows without duplicates, and the label names they count by."""
+    words = label_words(table, twin.label)
+    renamed = [word if word is None else twin.labels.get(word, word) for word in words]
+    table = replace(table, columns={**table.columns, twin.label: renamed}, class_names={})
+    text = twin.text or task.text
+    reading = Task(source=table.name, text=text, label=twin.label, attacked=text if isinstance(text, str) else text[0])
+    labels = label_names(table, reading)
+    kept = unique(examples(table, reading, labels)[0]).rows
+    groups = _groups(table, reading, twin.group)
+    return [TwinExample(row.texts, row.label, groups.get(row.texts)) for row in kept], labels
+
+
+def _groups(table: Table, reading: Task, group: str | None) -> dict[tuple[object, ...], str]:
+    if group is None:
+        return {}
+    texts = zip(*(table.column(column) for column in reading.columns), strict=True)
+    return {tuple(row): str(value) for row, value in zip(texts, table.column(group), strict=True)}
+
+
+def _classes(ours: Sequence[str], renamed: Mapping[str, str], theirs: Sequence[str]) -> dict[str, int | None]:
+    """For each of our labels the number of theirs: by the mapping, else by name without regard to case."""
+    numbers = {label.casefold(): index for index, label in enumerate(theirs)}
+    return {label: numbers.get(renamed.get(label, label).casefold()) for label in ours}
+
+
+def _trained_as(labels: Sequence[str], renamed: Mapping[str, str], names: Sequence[str], where: str) -> list[int]:
+    """For each label of a twin the class of the task it is trained as."""
+    numbers = []
+    for label, number in _classes(labels, renamed, names).items():
+        if number is None:
+            raise DataError(
+                f"{where}: the label {label!r} is none of the task's ({', '.join(map(repr, names))}). "
+                "Say in train.labels as what it is trained."
+            )
+        numbers.append(number)
+    return numbers
+
+
+def _fingerprint(labels: Sequence[str], rows: Iterable[TwinExample]) -> str:
+    digest = hashlib.sha256(json.dumps(labels).encode())
+    for row in rows:
+        digest.update(json.dumps([row.texts, row.label, row.group]).encode() + b"\n")
+    return digest.hexdigest()

@@ -1,0 +1,169 @@
+"""The ticket card: a Markdown page with the metadata that model hubs read, in every exported folder."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from io import StringIO
+from pathlib import PurePath
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from tune_tickets.export.background import Background
+from tune_tickets.export.examples import example
+from tune_tickets.export.subject import Subject
+from tune_tickets.models.surgery import count_parameters
+from tune_tickets.records import AttackFigures, Outcome
+from tune_tickets.reporting.marking import harmless
+from tune_tickets.tickets.ticket import Ticket
+
+FILE = "README.md"
+MARK = "lottery-ticket"
+"""A tag of every card, by which a folder is known as an export."""
+LIBRARIES = {"hf": "transformers", "pruned": "tune_tickets", "onnx": "onnx"}
+BUNDLED = "sentence-transformers/all-MiniLM-L6-v2"
+"""What the bundled encoder is published as; its weights are checked against the published ones."""
+FORMS = {
+    "hf": "A plain transformers folder of full size: what was cut is zero, so it is as large and as slow as the whole "
+    "model. Texts are cut at the length of the training by `truncation=True`.",
+    "pruned": "The physically small model in one file without pickle; it needs `tune_tickets` to be loaded.",
+    "onnx": "The physically small model for any batch and length. The logits are in the order of `id2label` in "
+    "`config.json`.",
+}
+_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~$-])")
+
+
+def card(subject: Subject, form: str, background: Background) -> str:
+    """The whole page."""
+    parts = [
+        f"---\n{_yaml(_metadata(subject, form, background))}---",
+        f"# {escaped(background.experiment or subject.name)}",
+        _opening(subject),
+        f"## Use\n\n{FORMS[form]} Run in this folder, or put its path in the place of the dot:",
+        f"```python\n{example(form, subject.columns)}```",
+        f"It reads {_listed(subject.columns)} and answers {_listed(subject.labels)}; texts longer than "
+        f"{subject.max_length} tokens are cut.",
+    ]
+    if subject.ticket is not None:
+        parts += _of_ticket(subject.ticket, subject, background)
+    parts += ["## Limits", *_limits(subject, background)]
+    return "\n\n".join(parts) + "\n"
+
+
+def escaped(text: object) -> str:
+    """Text that stands in Markdown as itself, on one line: no markup, no HTML, no control characters."""
+    plain = harmless(str(text)).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _SPECIAL.sub(r"\\\1", plain)
+
+
+def _metadata(subject: Subject, form: str, background: Background) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "library_name": LIBRARIES[form],
+        "pipeline_tag": "text-classification",
+        "tags": [MARK, "pruning", "robustness", "tune_tickets", *([form] if form == "onnx" else [])],
+        "metrics": ["accuracy"],
+    }
+    if subject.ticket is not None and (base := _base_model(subject.ticket.metadata.backbone)):
+        found["base_model"] = base
+    clean = subject.ticket.metadata.metrics.get("clean") if subject.ticket is not None else None
+    if clean is not None and background.task is not None:
+        dataset = {"type": background.task, "name": background.task, "split": "select rows of the search"}
+        metric = {"type": "accuracy", "value": round(clean / 100, 4)}
+        task = {"type": "text-classification"}
+        result = {"task": task, "dataset": dataset, "metrics": [metric]}
+        found["model-index"] = [{"name": background.experiment or subject.name, "results": [result]}]
+    return found
+
+
+def _base_model(backbone: str) -> str | None:
+    """The hub's name of the backbone; a folder of the author's machine is nobody else's business."""
+    if backbone == "bundled":
+        return BUNDLED
+    return backbone if re.fullmatch(r"[\w.-]+(/[\w.-]+)?", backbone) and not backbone.startswith(".") else None
+
+
+def _opening(subject: Subject) -> str:
+    count = count_parameters(subject.model)
+    if subject.ticket is None:
+        return f"A text classifier of {count.total:,} parameters, not pruned."
+    story, mask = subject.ticket.metadata, subject.ticket.mask
+    backbone = _base_model(story.backbone) or PurePath(story.backbone).name
+    return (
+        f"A lottery ticket: a subnetwork of {escaped(backbone)}, found by the method {escaped(story.method)} "
+        f"and trained on its own. {mask.heads_sparsity:.1%} of the heads and {mask.neurons_sparsity:.1%} of the "
+        "neurons are cut; "
+        f"{count.without_embeddings:,} parameters beside the embeddings are left, {count.total:,} with them."
+    )
+
+
+def _of_ticket(ticket: Ticket, subject: Subject, background: Background) -> Iterator[str]:
+    story, mask = ticket.metadata, ticket.mask
+    settings = {"method.kind": story.method, **story.params} if story.method else story.params
+    if settings:
+        yield "## Method"
+        yield _table(("setting", "value"), settings.items())
+    layers = zip(mask.heads_kept(), mask.neurons_kept(), strict=True)
+    yield "## Structure"
+    yield _table(("layer", "heads", "neurons"), ((index, *kept) for index, kept in enumerate(layers)))
+    if background.outcome is not None:
+        yield "## Figures"
+        yield _figures(background.outcome)
+        yield (
+            "Accuracy under attack belongs to the threat model of that name and fingerprint; compare it with figures "
+            "of the same fingerprint only. Intervals are of 95%."
+        )
+    elif story.metrics:
+        yield "## Figures"
+        yield _table(("figure", "value"), ((name, f"{value:.4g}") for name, value in sorted(story.metrics.items())))
+
+
+def _figures(outcome: Outcome) -> str:
+    clean = outcome.clean
+    rows: list[tuple[object, ...]] = [("clean accuracy", "", _percent(clean.accuracy, clean.interval), clean.rows)]
+    rows += [_attack(figures) for figures in outcome.attacks]
+    rows += [
+        (f"{twin.metric} on {twin.name}", "", _percent(twin.value, twin.interval), twin.rows) for twin in outcome.ood
+    ]
+    return _table(("figure", "threat model's fingerprint", "value", "rows"), rows)
+
+
+def _attack(figures: AttackFigures) -> tuple[object, ...]:
+    value = _percent(figures.accuracy_under_attack, figures.interval)
+    return f"accuracy under {figures.threat}", figures.fingerprint[:16], value, figures.rows
+
+
+def _percent(value: float, interval: tuple[float, float]) -> str:
+    return f"{value:.1f}% ({interval[0]:.1f} to {interval[1]:.1f})"
+
+
+def _limits(subject: Subject, background: Background) -> Iterator[str]:
+    known = subject.ticket is not None and bool(subject.ticket.metadata.metrics)
+    if known:
+        yield (
+            "- The figures were measured on rows that also steered the search, so they flatter; `tune-tickets confirm` "
+            "measures on rows that no search has seen."
+        )
+        yield "- Robustness holds for the threat models named here and for no other."
+    else:
+        yield "- Nothing has been measured of this model here."
+    yield "- The licences of the backbone and of the training data apply; none is stated here."
+    if background.outcome is not None:
+        for note in (*background.outcome.flags, *background.outcome.notes):
+            yield f"- {escaped(note)}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(f"“{escaped(name)}”" for name in names)
+
+
+def _table(header: Sequence[str], rows: Any) -> str:  # noqa: ANN401 - rows of anything that can be printed
+    lines = [header, ["---"] * len(header), *([escaped(cell) for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+
+
+def _yaml(tree: Mapping[str, Any]) -> str:
+    stream = StringIO()
+    yaml = YAML(typ="safe")
+    yaml.default_flow_style = False
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+    yaml.dump(dict(tree), stream)
+    return stream.getvalue()

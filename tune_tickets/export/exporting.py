@@ -1,0 +1,78 @@
+"""The export of a ticket into a folder: written beside its place, checked, and moved there in one step."""
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal, get_args
+
+from tune_tickets.errors import ConfigError
+from tune_tickets.export.background import background_of
+from tune_tickets.export.card import FILE, MARK, card
+from tune_tickets.export.onnx_model import check_installed, write_onnx
+from tune_tickets.export.subject import Subject, find_subject
+from tune_tickets.export.transformers_folder import write_transformers
+from tune_tickets.models.loading import TICKETS
+from tune_tickets.tickets.ticket import save_ticket
+
+Form = Literal["hf", "pruned", "onnx"]
+FORMATS: tuple[str, ...] = get_args(Form)
+
+
+def export_ticket(
+    source: str,
+    form: str,
+    output: Path | None = None,
+    force: bool = False,
+    task: str | None = None,
+    say: Callable[[str], None] = lambda text: None,
+) -> Path:
+    """Export a ticket; gives the folder. Nothing is left behind if anything goes wrong."""
+    if form not in FORMATS:
+        raise ConfigError(f"--format {form!r} is unknown; take one of {', '.join(FORMATS)}")
+    if form == "onnx":
+        check_installed()
+    if output is not None:
+        _check_place(output, force)
+    say(f"reading {source}")
+    subject = find_subject(source, task)
+    target = output or subject.folder / f"{subject.name}-{form}"
+    _check_place(target, force)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as scratch:
+        folder = Path(scratch) / target.name
+        folder.mkdir()
+        _write(subject, form, folder, say)
+        (folder / FILE).write_text(card(subject, form, background_of(subject)), encoding="utf-8")
+        if target.exists():
+            target.replace(Path(scratch) / "before")
+        folder.replace(target)
+    return target
+
+
+def _write(subject: Subject, form: str, folder: Path, say: Callable[[str], None]) -> None:
+    if form == "onnx":
+        difference = write_onnx(subject, folder, say)
+        say(f"the logits differ by {difference:.1e} at most")
+    elif form == "hf":
+        say("growing it to full size")
+        write_transformers(subject, folder)
+    elif subject.ticket is None:
+        raise ConfigError(f"{subject.name} is no ticket: nothing was cut; --format onnx is what it can become")
+    else:
+        save_ticket(subject.ticket, folder / TICKETS[0])
+        (folder / TICKETS[0]).chmod(0o644)  # an export is made to be given away
+
+
+def _check_place(target: Path, force: bool) -> None:
+    """An earlier export may be replaced if asked for; nothing else is ever removed."""
+    if not target.exists() or (target.is_dir() and not any(target.iterdir())):
+        return
+    if not target.is_dir() or not _is_export(target):
+        raise ConfigError(f"{target} is there already and is no export of a ticket: choose another --output")
+    if not force:
+        raise ConfigError(f"{target} is there already; replace it with --force, or choose another --output")
+
+
+def _is_export(folder: Path) -> bool:
+    card_file = folder / FILE
+    return card_file.is_file() and f"- {MARK}\n" in card_file.read_text(encoding="utf-8", errors="replace")

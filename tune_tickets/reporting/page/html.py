@@ -1,0 +1,73 @@
+"""The report as one HTML file: nothing is loaded from anywhere, and only the page's own script may run."""
+
+import base64
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from tune_tickets.reporting.marking import harmless, lookalikes
+from tune_tickets.reporting.page import scatter as plane
+from tune_tickets.reporting.page.content import Content
+from tune_tickets.reporting.pictures.picture import Picture
+
+TEMPLATES = Path(__file__).parent / "templates"
+LARGEST_SVG = 300_000
+"""Bytes; a drawing with more than that is shown as pixels, so that the page stays light."""
+
+
+def html_page(content: Content) -> str:
+    """Attacked texts, settings and errors are hostile until shown: every value is escaped, no markup is passed on."""
+    script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
+    methods = [line.method for line in content.table.lines] if content.table else []
+    return _environment().get_template("page.html.j2").render(
+        content=content,
+        style=Markup((TEMPLATES / "page.css").read_text(encoding="utf-8")),
+        script=Markup(script),
+        policy=policy(script),
+        plane=plane,
+        colours=plane.colours(methods),
+    )  # fmt: skip
+
+
+def policy(script: str) -> str:
+    """The page's content security policy: should markup ever slip through, it can neither run nor call out."""
+    digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
+    allowed = {
+        "default-src": "'none'",
+        "style-src": "'unsafe-inline'",
+        "img-src": "data:",
+        "script-src": f"'sha256-{digest}'",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
+    return "; ".join(f"{name} {value}" for name, value in allowed.items())
+
+
+def data_uri(picture: Picture) -> str:
+    """As the source of an image: scripts inside a drawing do not run there."""
+    kind, content = ("svg+xml", picture.svg) if len(picture.svg) <= LARGEST_SVG else ("png", picture.png)
+    return f"data:image/{kind};base64,{base64.b64encode(content).decode('ascii')}"
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_visible,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["data_uri"] = data_uri
+    environment.filters["lookalikes"] = lookalikes
+    return environment
+
+
+def _visible(value: Any) -> Any:  # noqa: ANN401 - whatever a template shows
+    """Control characters and marks that turn the reading direction are written out; markup is our own and stays."""
+    return value if isinstance(value, Markup) or not isinstance(value, str) else harmless(value)

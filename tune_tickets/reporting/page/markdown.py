@@ -1,0 +1,175 @@
+"""The report in Markdown: the same content for a repository, a wiki or a mail."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from tune_tickets.records import Substitution, ThreatRecord
+from tune_tickets.reporting.marking import lookalikes
+from tune_tickets.reporting.page.claims import Claim
+from tune_tickets.reporting.page.content import Content
+from tune_tickets.reporting.page.details import Detail
+from tune_tickets.reporting.page.escaping import block, bullets, code, escaped, table
+from tune_tickets.reporting.page.figures import FigureTable
+
+MARKS = {"selected": "**selected**", "front": "front", "barred": "may not win"}
+
+
+def markdown_page(content: Content, picture_files: Iterable[str] = ()) -> str:
+    """All sections; of the pictures those are shown whose files, relative to the page, are named."""
+    files = set(picture_files)
+    sections: list[tuple[str, Iterator[str]]] = [
+        (escaped(content.experiment), _head(content)),
+        ("Confirmed on report rows", _confirmed(content)),
+        ("What was searched", _searched(content)),
+        ("Trials and controls", _trials(content)),
+        ("Pictures", _pictures(content, files)),
+        ("The chosen ticket, and why", _chosen(content)),
+        ("The same tickets on every task", _tasks(content)),
+        ("Threat models", _threats(content)),
+        ("Cost", _cost(content)),
+        ("Reproduce and load", _again(content)),
+    ]
+    parts = []
+    for index, (title, body) in enumerate(sections):
+        if found := [part for part in body if part]:
+            parts += [f"{'#' if index == 0 else '##'} {title}", *found]
+    return "\n\n".join(parts) + "\n"
+
+
+def _head(content: Content) -> Iterator[str]:
+    yield f"Report of a search for robust tickets. {escaped(content.state)}."
+    if content.cards:
+        yield table([["", "", ""], *(list(map(escaped, card)) for card in content.cards)])
+    if content.not_confirmed:
+        yield f"> {escaped(content.not_confirmed)}"
+
+
+def _confirmed(content: Content) -> Iterator[str]:
+    if content.confirmed:
+        yield _cells(content.confirmed.cells)
+        yield escaped(content.confirmed.meaning)
+        yield _claims((*content.confirmed.claims, *content.confirmed.further))
+        yield bullets(map(escaped, content.confirmed.problems))
+
+
+def _searched(content: Content) -> Iterator[str]:
+    yield _pairs(content.facts)
+    yield bullets(map(escaped, content.objective))
+    if len(content.domains) > 1:
+        yield _cells(content.domains, code)
+
+
+def _trials(content: Content) -> Iterator[str]:
+    if content.table is None:
+        yield "No trial was measured to its end."
+    else:
+        yield _figures(content.table)
+        yield bullets(map(escaped, content.flags))
+        yield "\n\n".join(map(escaped, content.legend))
+    yield _settings(content.details)
+    yield bullets(
+        f"{escaped(detail.name)} ({escaped(detail.status)}): {escaped('; '.join(detail.said))}"
+        for detail in content.details
+        if detail.status in ("failed", "pruned", "interrupted") and detail.said
+    )
+
+
+def _settings(details: Sequence[Detail]) -> str:
+    """What every trial tried; a column per searched setting."""
+    trials = [detail for detail in details if detail.status != "control"]
+    names = list(dict.fromkeys(name for detail in trials for name, _ in detail.settings))
+    if not names:
+        return ""
+    values = [(detail, dict(detail.settings)) for detail in trials]
+    lines = [[escaped(detail.name), *(code(found.get(name, "")) for name in names)] for detail, found in values]
+    return table([["trial", *map(code, names)], *lines])
+
+
+def _pictures(content: Content, files: set[str]) -> Iterator[str]:
+    for picture in content.pictures:
+        path = f"pictures/{picture.name}.png"
+        if path in files:
+            yield f"![{escaped(picture.title)}]({path})"
+            yield escaped(picture.caption)
+
+
+def _chosen(content: Content) -> Iterator[str]:
+    yield f"**{escaped(content.reason)}**"
+    yield _claims(content.claims)
+    if content.chosen:
+        yield bullets(map(escaped, content.chosen.said))
+        yield table([["setting", "value"], *([code(name), code(value)] for name, value in content.chosen.settings)])
+
+
+def _tasks(content: Content) -> Iterator[str]:
+    if content.tasks:
+        yield escaped(content.tasks_said)
+        yield _figures(content.tasks)
+
+
+def _threats(content: Content) -> Iterator[str]:
+    for threat in content.threats:
+        yield f"### {escaped(threat.name)}"
+        yield f"Fingerprint {code(threat.fingerprint)}."
+        yield _pairs(tuple(threat.resources.items()))
+        yield escaped(content.rejections.get(threat.fingerprint, ""))
+        yield _substitutions(threat)
+
+
+def _substitutions(threat: ThreatRecord) -> str:
+    if not threat.substitutions:
+        return "Nothing was changed by it."
+    lines = [[str(found.row), _change(found), _similarity(found), _outcome(found)] for found in threat.substitutions]
+    title = f"{len(lines)} random substitutions, made against {escaped(threat.substitutions_of or '-')}:"
+    return "\n\n".join([title, table([["row", "text", "similarity", "attack"], *lines])])
+
+
+def _change(found: Substitution) -> str:
+    old, new = (f"~~{escaped(found.old)}~~" if found.old.strip() else "", f"**{escaped(found.new)}**")
+    seen = f"({strange})" if (strange := lookalikes(found)) else ""
+    return " ".join(part for part in (escaped(found.left), old, new, seen, escaped(found.right)) if part)
+
+
+def _similarity(found: Substitution) -> str:
+    return "-" if found.similarity is None else f"{found.similarity:.2f}"
+
+
+def _outcome(found: Substitution) -> str:
+    return "worked" if found.successful else "failed"
+
+
+def _cost(content: Content) -> Iterator[str]:
+    yield _pairs(content.cost)
+    if len(content.stages) > 1:
+        yield _cells(content.stages)
+    yield escaped(content.baselines)
+
+
+def _again(content: Content) -> Iterator[str]:
+    yield (
+        f"`config.yaml` in the results folder is the whole configuration, with seed {content.seed} "
+        f"(sha256 {code(content.digest)}). Beside the folder:"
+    )
+    yield block(content.reproduce, "bash")
+    if content.load:
+        yield f"The chosen ticket is one file, {code(content.ticket or '')}:"
+        yield block(content.load, "python")
+    yield table([["package", "version"], *([escaped(name), escaped(found)] for name, found in content.versions)])
+
+
+def _figures(shown: FigureTable) -> str:
+    header = ["model", "", *map(escaped, shown.whole_headers)]
+    lines = [[escaped(line.name), MARKS.get(line.mark, ""), *map(escaped, line.cells)] for line in shown.lines]
+    return table([header, *lines])
+
+
+def _cells(lines: Sequence[Sequence[str]], show: Callable[[str], str] = escaped) -> str:
+    header, *rest = lines
+    return table([list(map(escaped, header)), *(list(map(show, line)) for line in rest)])
+
+
+def _pairs(found: Iterable[tuple[str, str]]) -> str:
+    return bullets(f"{escaped(name)}: {escaped(value)}" for name, value in found)
+
+
+def _claims(found: Iterable[Claim]) -> str:
+    return bullets(escaped(claim.text) for claim in found)

@@ -1,0 +1,202 @@
+"""What is known of a running search: the events its driver tells, and the board that both live views draw from."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Who = int | str  # a trial's number, or the name of a control
+UNSUCCESSFUL = ("pruned", "failed", "interrupted")
+
+
+@dataclass(frozen=True)
+class TrialStarted:
+    """A trial, or a control under its name, begins."""
+
+    number: Who
+    params: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class StageChanged:
+    """A stage begins, or its result was there already."""
+
+    number: Who
+    stage: str
+    cached: bool
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a stage has come, in steps of its own choice."""
+
+    number: Who
+    stage: str
+    done: float
+    total: float
+
+
+@dataclass(frozen=True)
+class EpochReport:
+    """Metrics at the end of an epoch."""
+
+    number: Who
+    metrics: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class TrialFinished:
+    """A trial or control ended; `note` says why it failed or may not win."""
+
+    number: Who
+    status: str
+    values: tuple[float, ...] | None
+    metrics: Mapping[str, float]
+    note: str = ""
+    feasible: bool = True
+
+    @property
+    def headline(self) -> str:
+        """The note's first line."""
+        return self.note.partition("\n")[0]
+
+
+@dataclass(frozen=True)
+class Note:
+    """A line about the search as a whole."""
+
+    text: str
+
+
+TrialEvent = TrialStarted | StageChanged | Progress | EpochReport | TrialFinished
+Event = TrialEvent | Note
+
+
+@dataclass
+class Line:
+    """One trial or control as far as it is known; `share` is how much of the stage is done."""
+
+    who: Who
+    started: float
+    stage: str = "waiting"
+    stage_started: float | None = None
+    cached: bool = False
+    share: float | None = None
+    metrics: dict[str, float] = field(default_factory=dict)
+    finish: TrialFinished | None = None
+    ended: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """As people say it."""
+        return f"trial {self.who}" if isinstance(self.who, int) else self.who
+
+
+class Board:
+    """The state of the search, built up from events."""
+
+    def __init__(self, total: int, clock: Callable[[], float]) -> None:
+        self._total, self._clock, self._lines = total, clock, dict[Who, Line]()
+        self.began = clock()
+
+    def apply(self, event: TrialEvent) -> Line:
+        """Take over what the event says; a trial that was not announced is made."""
+        now = self._clock()
+        if isinstance(event, TrialStarted) or event.number not in self._lines:
+            self._lines[event.number] = Line(event.number, now)
+        line = self._lines[event.number]
+        if isinstance(event, StageChanged):
+            line.stage, line.stage_started, line.cached, line.share = event.stage, now, event.cached, None
+        elif isinstance(event, Progress):
+            line.stage, line.share = event.stage, min(event.done / event.total, 1.0) if event.total > 0 else None
+        elif isinstance(event, EpochReport):
+            line.metrics = dict(event.metrics)
+        elif isinstance(event, TrialFinished):
+            line.finish, line.ended, line.metrics = event, now, dict(event.metrics) or line.metrics
+        return line
+
+    def ended_stage(self, event: TrialEvent) -> str:
+        """What the event, not yet applied, brings to an end: 'search ended after 0:12', or nothing."""
+        line = self._lines.get(event.number)
+        if line is None or not isinstance(event, StageChanged | TrialFinished):
+            return ""
+        if line.stage_started is None or line.cached:
+            return ""
+        return f"{line.stage} ended after {clock_text(self._clock() - line.stage_started)}"
+
+    @property
+    def running(self) -> list[Line]:
+        """In the order in which they began."""
+        return [line for line in self._lines.values() if line.finish is None]
+
+    @property
+    def finished(self) -> list[Line]:
+        """Latest first."""
+        return sorted((line for line in self._lines.values() if line.finish), key=lambda line: -line.ended)
+
+    def last_failure(self) -> str:
+        """The latest failed trial and the first line of its error, or nothing."""
+        for line in self.finished:
+            if line.finish and line.finish.status == "failed":
+                return f"{line.name} failed: {line.finish.headline}"
+        return ""
+
+    def counts(self) -> str:
+        """How many trials are done, running and lost; without a number of trials, how many models."""
+        counted = [line for line in self.finished if not self._total or isinstance(line.who, int)]
+        ended = [line.finish.status for line in counted if line.finish]
+        done = f"{len(ended)}/{self._total} trials done" if self._total else f"{len(ended)} models done"
+        parts = [done, f"{len(self.running)} running"]
+        return ", ".join(parts + [f"{ended.count(state)} {state}" for state in UNSUCCESSFUL if state in ended])
+
+    def outlook(self) -> str:
+        """Best objective so far, time gone and time left, judged by the pace of the trials that have ended."""
+        elapsed = self._clock() - self.began
+        ended = sum(isinstance(line.who, int) for line in self.finished)
+        left = elapsed / ended * max(self._total - ended, 0) if ended else 0.0
+        parts = [*self._best(), f"{clock_text(elapsed)} elapsed"]
+        return ", ".join(parts + ([f"about {clock_text(left)} left"] if left else []))
+
+    def _best(self) -> list[str]:
+        # Oldest first, so that of equals the first one stays the best.
+        trials = [(line.finish, line) for line in self.finished[::-1] if line.finish and isinstance(line.who, int)]
+        able = [(finish.values, line) for finish, line in trials if finish.feasible and finish.values]
+        if not able:
+            return []
+        vectors = [values for values, _ in able]
+        if len(vectors[0]) > 1:
+            front = [one for one in vectors if not any(_dominates(other, one) for other in vectors)]
+            return [f"{len(front)} on the front"]
+        values, line = max(able, key=lambda pair: pair[0])
+        return [f"best objective {values_text(values)} ({line.name})"]
+
+
+def clock_text(seconds: float) -> str:
+    """Seconds as m:ss or h:mm:ss."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def values_text(values: tuple[float, ...]) -> str:
+    """The objective, or the vector."""
+    return ", ".join(f"{value:z.3f}" for value in values)
+
+
+def figures_text(metrics: Mapping[str, float], width: int | None = None) -> str:
+    """Metrics as 'clean 84.0, aua 23.0'; with a `width`, as many whole ones as fit."""
+    text = ""
+    for name, value in metrics.items():
+        longer = f"{text}{', ' if text else ''}{name} {_number(value)}"
+        if width is not None and len(longer) > width:
+            break
+        text = longer
+    return text
+
+
+def _number(value: float) -> str:
+    """One decimal for percentages and counts, four digits for losses and rates."""
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.4g}"
+
+
+def _dominates(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return all(a >= b for a, b in zip(one, other, strict=True)) and one != other

@@ -1,0 +1,18 @@
+"""Stage `teacher`: what a fine-tuned model says of the rows it was trained on, for confidence regularisation."""
+
+from tune_tickets.evaluation.clean import clean_figures, log_probabilities
+from tune_tickets.trial.backbone import encode_rows
+from tune_tickets.trial.bodies.evaluate import load_trained
+from tune_tickets.trial.debiasing import keep_log_probabilities
+from tune_tickets.trial.execution import StageContext, StageOutput
+from tune_tickets.trial.rows import load_rows
+
+
+def run(context: StageContext) -> StageOutput:
+    """Predict every training row once."""
+    teacher = load_trained(context)
+    encoded = encode_rows(teacher.tokenizer, load_rows(context).train, teacher.metadata.max_length)
+    predicted = log_probabilities(teacher.model, encoded, context.inputs["eval_batch_size"])
+    keep_log_probabilities(context, predicted)
+    accuracy = clean_figures(predicted.argmax(dim=-1), encoded.labels).accuracy
+    return StageOutput({"figures": {"train_accuracy": accuracy}})

@@ -1,0 +1,105 @@
+"""Files on any file system fsspec knows: written whole or not at all, moved, listed, hashed."""
+
+import hashlib
+import json
+import os
+import tempfile
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import fsspec
+
+from tune_tickets.errors import StoreError
+
+_PART_BYTES = 1024 * 1024
+
+
+class Files:
+    """A folder, local or remote."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._fs, root = fsspec.core.url_to_fs(url)
+        self.root = str(root)
+        """The folder as its file system names it."""
+        self._local = "file" in self._protocols()
+
+    def read_path(self, path: str) -> bytes | None:
+        """The bytes at a path, or None."""
+        try:
+            with self._fs.open(path, "rb") as stream:
+                return bytes(stream.read())
+        except FileNotFoundError:
+            return None
+
+    def write(self, path: str, content: bytes) -> None:
+        """Write atomically: readers see the old content or the new, never a part."""
+        if not self._local:
+            self._fs.pipe_file(path, content)  # object stores put whole objects
+            return
+        folder = os.path.dirname(path)
+        os.makedirs(folder, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=folder, prefix=".writing-")
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+
+    def remove(self, path: str) -> None:
+        """Delete a file or folder, if it is there."""
+        if self._fs.exists(path):
+            self._fs.rm(path, recursive=True)
+
+    def move(self, source: str, target: str) -> None:
+        """Move a file or folder, if it is there; another process may be faster."""
+        with suppress(FileNotFoundError):
+            if self._fs.isdir(source):
+                for path in self._fs.find(source):
+                    self.move(path, target + path.removeprefix(source))
+                self.remove(source)
+            else:
+                self._fs.makedirs(os.path.dirname(target), exist_ok=True)
+                self._fs.mv(source, target)
+
+    def files(self) -> dict[str, int]:
+        """All files of the store with their sizes, by the path below its root."""
+        self._fs.invalidate_cache()
+        found = self._fs.find(self.root, detail=True)
+        return {path.removeprefix(self.root).lstrip("/"): int(info["size"] or 0) for path, info in found.items()}
+
+    def modified(self, path: str) -> float:
+        """When a file was written, in seconds since 1970."""
+        found: datetime = self._fs.modified(path)
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+
+    def sha256(self, path: str) -> str | None:
+        """The sha256 of a file, however large; None if it is not there."""
+        hashed = hashlib.sha256()
+        try:
+            with self._fs.open(path, "rb") as stream:
+                while part := stream.read(_PART_BYTES):
+                    hashed.update(part)
+        except FileNotFoundError:
+            return None
+        return hashed.hexdigest()
+
+    def read_json(self, path: str) -> Any:  # noqa: ANN401 - whatever was written
+        """What was written at a path, or None."""
+        content = self.read_path(path)
+        if content is None:
+            return None
+        try:
+            return json.loads(content)
+        except ValueError:
+            raise StoreError(f"{path} is not readable as JSON") from None
+
+    def _protocols(self) -> tuple[str, ...]:
+        protocol = self._fs.protocol
+        return (protocol,) if isinstance(protocol, str) else tuple(protocol)

@@ -1,0 +1,168 @@
+"""Masks of a search as numbers to draw: what survives in every layer, and how far masks moved while they were found."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from tune_tickets.config import Settings
+from tune_tickets.config.method import EarlyBird
+from tune_tickets.confirmation import Confirmation
+from tune_tickets.objective import ranked
+from tune_tickets.records import StageRecord, Summary, TrialRecord
+from tune_tickets.reporting.pictures.evidence import MaskDistances, Matrix, Pattern
+from tune_tickets.tickets.distance import Trajectory
+from tune_tickets.tickets.drawing import draw
+from tune_tickets.tickets.mask import StructuredMask
+from tune_tickets.tickets.survival import survival
+from tune_tickets.tickets.unstructured import UnstructuredMask
+from tune_tickets.trial.stage import StageResult
+from tune_tickets.trial.store import Store
+from tune_tickets.tuning.artifacts import MASK_FILE
+from tune_tickets.tuning.stage_curves import SEARCHES, search_result
+
+MOST_PATTERNS, MOST_SEARCHES, MOST_MINI_EPOCHS = 6, 3, 400
+TRAJECTORY_FILE = "trajectory.safetensors"
+Mask = StructuredMask | UnstructuredMask
+Sources = Sequence[tuple[Summary, Store]]
+
+
+def best_first(summary: Summary) -> list[TrialRecord]:
+    """Measured trials, the selected one first, then by rank, then those that may not win."""
+    done = [trial for trial in summary.trials if trial.status == "complete" and trial.outcome is not None]
+    order = [summary.selected.trial, *(trial.id for trial in ranked(list(summary.trials)))]
+    return sorted(done, key=lambda trial: (order.index(trial.id) if trial.id in order else len(order), trial.number))
+
+
+def patterns(sources: Sources, confirmation: Confirmation | None, heads: int | None) -> tuple[Pattern, ...]:
+    """The winner, the best of every other method and the random controls; seeds of one kind as a mean.
+
+    `sources` begins with the search itself; those of other seeds follow.
+    """
+    summary, store = sources[0]
+    found: dict[str, Pattern] = {}
+    for trial in best_first(summary):
+        if trial.outcome is None or trial.outcome.draw_digest is None or trial.title in found:
+            continue
+        masks = list(_masks_like(trial, sources))
+        if masks:
+            found[trial.title] = _pattern(trial.id, trial.title or trial.method, masks, heads)
+        if len(found) == MOST_PATTERNS - 1:
+            break
+    controls = [control.outcome.draw_digest for control in summary.controls if control.kind == "random"]
+    masks = [mask for digest in controls if digest is not None for mask in _mask(digest, store)]
+    masks += [mask for digest in _confirmed_random(confirmation, store) for mask in _mask(digest, store)]
+    if masks:
+        found["control"] = _pattern("random control", "as many parts per layer, at random", masks, heads)
+    return tuple(found.values())
+
+
+def _masks_like(trial: TrialRecord, sources: Sources) -> Iterator[Mask]:
+    """The mask of a trial, and those of trials with its settings under other seeds."""
+    wanted = _without_seeds(trial)
+    for summary, store in sources:
+        for other in summary.trials:
+            if other.outcome is None or other.outcome.draw_digest is None or other.title != trial.title:
+                continue
+            if _without_seeds(other) == wanted:
+                yield from _mask(other.outcome.draw_digest, store)
+
+
+def _without_seeds(trial: TrialRecord) -> dict[str, object]:
+    return {name: value for name, value in trial.params.items() if not name.endswith("seed")}
+
+
+def _confirmed_random(confirmation: Confirmation | None, store: Store) -> Iterator[str]:
+    """The random tickets of a confirmation, found above the stages that trained them."""
+    for model in confirmation.models if confirmation is not None else ():
+        for run in model.runs if model.kind == "random" else ():
+            if run.retrain_digest is None:
+                continue
+            content = store.read_path(f"{store.folder('retrain', run.retrain_digest)}/stage.json")
+            above = json.loads(content)["upstream"] if content is not None else {}
+            if "draw" in above:
+                yield above["draw"]["digest"]
+
+
+def _mask(digest: str, store: Store) -> Iterator[Mask]:
+    drawn = store.find("draw", digest)
+    if drawn is not None:
+        kind: type[Mask] = StructuredMask if drawn.record["structured"] else UnstructuredMask
+        yield kind.from_bytes(store.read(drawn, MASK_FILE))
+
+
+def _pattern(name: str, title: str, masks: Sequence[Mask], heads: int | None) -> Pattern:
+    shares = [survival(mask, heads) for mask in masks]
+    mean_heads = torch.stack([share.heads for share in shares]).mean(dim=0)
+    mean_mlp = torch.stack([share.mlp for share in shares]).mean(dim=0)
+    return Pattern(
+        name=name,
+        title=title,
+        tickets=len(masks),
+        heads=_matrix(100.0 * mean_heads),
+        mlp=tuple((100.0 * mean_mlp).tolist()),
+        structured=isinstance(masks[0], StructuredMask),
+    )
+
+
+def distances(summary: Summary, settings: Mapping[str, Settings], store: Store) -> tuple[MaskDistances, ...]:
+    """The searches of the best trials, one of each, as far as any trial has taken them."""
+    chosen: dict[str, tuple[TrialRecord, StageResult]] = {}
+    longest: dict[str, Trajectory] = {}
+    for trial in best_first(summary):
+        for stage in _searched(trial.stages):
+            result = search_result(stage, settings.get(trial.id), store)
+            if result is None or TRAJECTORY_FILE not in result.files:
+                continue
+            chosen.setdefault(stage.digest, (trial, result))
+            if len(chosen) > MOST_SEARCHES and stage.digest not in list(chosen)[:MOST_SEARCHES]:
+                continue
+            trajectory = Trajectory.from_bytes(store.read(result, TRAJECTORY_FILE))
+            if stage.digest not in longest or len(trajectory) > len(longest[stage.digest]):
+                longest[stage.digest] = trajectory
+    return tuple(
+        _distances(*chosen[digest], longest[digest], settings[chosen[digest][0].id])
+        for digest in list(chosen)[:MOST_SEARCHES]
+    )
+
+
+def _searched(stages: Iterable[StageRecord]) -> list[StageRecord]:
+    return [stage for stage in stages if stage.name in SEARCHES]
+
+
+def _distances(trial: TrialRecord, result: StageResult, trajectory: Trajectory, settings: Settings) -> MaskDistances:
+    method = settings.method
+    assert isinstance(method, EarlyBird)
+    ratios = method.drawing
+    drawn = partial(
+        draw,
+        heads=ratios.heads,
+        neurons=ratios.neurons,
+        heads_scope=ratios.heads_scope,
+        neurons_scope=ratios.neurons_scope,
+    )
+    stop = int(result.record["stop"])
+    shown = min(len(trajectory), max(stop, MOST_MINI_EPOCHS))
+    masks = [trajectory.mask(number, drawn) for number in range(1, shown + 1)]
+    return MaskDistances(
+        model=trial.id,
+        title=trial.title,
+        heads=_matrix(_between(torch.stack([mask.heads.flatten() for mask in masks]))),
+        neurons=_matrix(_between(torch.stack([mask.neurons.flatten() for mask in masks]))),
+        stop=stop,
+        converged=bool(result.record["converged"]),
+        mini_epoch=method.mini_epoch,
+        gamma=method.gamma,
+    )
+
+
+def _between(masks: Tensor) -> Tensor:
+    """Normalised Hamming distance of every row to every other."""
+    kept = masks.double()
+    return (kept @ (1 - kept).T + (1 - kept) @ kept.T) / masks.shape[1]
+
+
+def _matrix(values: Tensor) -> Matrix:
+    return tuple(tuple(row) for row in values.tolist())

@@ -1,0 +1,126 @@
+"""What may leave a store: weights nobody shows any more and what broken-off work has left. Figures and masks stay."""
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from typing import Literal
+
+from tune_tickets.trial.in_use import IN_USE, STALE_SECONDS
+from tune_tickets.trial.inventory import Entry, readable
+from tune_tickets.trial.store import CHECKPOINT, PRUNED, Store
+from tune_tickets.tuning.store_users import StoreUser
+
+WEIGHTS = {
+    "retrain": "ticket.safetensors",
+    "imp": "weights.safetensors",
+    "srnets_imp": "weights.safetensors",
+    "masked_lm": "masked_lm/*",
+}
+"""The files of each kind of stage that are large and can be computed again. All others are kept for ever."""
+EXTENSIBLE = ("search", "mlm_search")
+"""Stages that keep a checkpoint when they are done, for trials that go further; its state is as large as weights."""
+_STATE = "state.pt"
+_DAY = 24 * 3600.0
+
+What = Literal["weights", "states of searches", "checkpoints of unfinished stages", "leftovers"]
+
+
+@dataclass(frozen=True)
+class Removal:
+    """A file or folder that goes."""
+
+    what: What
+    entry: Entry | None
+    paths: tuple[str, ...]
+    """Below the folder of the stage; below the store if there is none."""
+    size: int
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Weights stay for the last experiments, and for what every experiment shows."""
+
+    keep_last: int
+    orphans: bool = False
+    """Whether what no experiment found here uses goes too: there may be others elsewhere."""
+
+
+def removals(store: Store, entries: list[Entry], users: list[StoreUser], policy: Policy) -> list[Removal]:
+    """All that the policy lets go."""
+    known = frozenset[str]().union(*(user.uses for user in users))
+    last = frozenset[str]().union(*(user.uses for user in users[: policy.keep_last]))
+    shown = frozenset[str]().union(*(user.shows for user in users))
+    found: list[Removal] = []
+    for entry in entries:
+        may_go = entry.digest not in last and (policy.orphans or entry.digest in known)
+        if may_go and entry.digest not in shown:
+            found += _weights(store, entry)
+        found += _checkpoint(store, entry, may_go)
+        found += _leftovers(store, entry)
+    return [*found, *_marks(store)]
+
+
+def remove(store: Store, removal: Removal) -> None:
+    """Take it away. What belongs to a result is noted beside it first, so that it is not taken for damage."""
+    entry = removal.entry
+    folder = store.root if entry is None else store.folder(entry.name, entry.digest)
+    if removal.what == "weights":
+        for attempt in {path.split("/")[0] for path in removal.paths}:
+            own = [path.removeprefix(f"{attempt}/") for path in removal.paths if path.startswith(f"{attempt}/")]
+            store.write(f"{folder}/{attempt}/{PRUNED}", json.dumps(own).encode())
+    if removal.what == "states of searches" and (pointer := store.checkpoint(folder)) is not None:
+        part, files = pointer
+        files.pop(_STATE, None)
+        store.write(f"{folder}/{CHECKPOINT}", json.dumps({"part": part, "files": files}).encode())
+    for path in removal.paths:
+        store.remove(f"{folder}/{path}")
+
+
+def _weights(store: Store, entry: Entry) -> Iterator[Removal]:
+    pattern = WEIGHTS.get(entry.name)
+    for result in readable(store, entry) if pattern else ():
+        recorded = {file: path.rsplit("#", 1)[0] for file, path in result.files.items()}
+        paths = [path for file, path in recorded.items() if fnmatch(file, str(pattern)) and path in entry.files]
+        if paths:
+            yield Removal("weights", entry, tuple(paths), sum(entry.files[path] for path in paths))
+
+
+def _checkpoint(store: Store, entry: Entry, may_go: bool) -> Iterator[Removal]:
+    if CHECKPOINT not in entry.files or not _old(store, entry, CHECKPOINT):
+        return
+    pointer = store.checkpoint(store.folder(entry.name, entry.digest))
+    part = [] if pointer is None else [path for path in entry.files if path.startswith(f"{pointer[0]}/")]
+    state = [path for path in part if path.endswith(f"/{_STATE}")]
+    if not any(entry.results()):
+        paths = (CHECKPOINT, *part)
+        yield Removal("checkpoints of unfinished stages", entry, paths, sum(entry.files[path] for path in paths))
+    elif entry.name in EXTENSIBLE and may_go and state:
+        yield Removal("states of searches", entry, tuple(state), sum(entry.files[path] for path in state))
+
+
+def _leftovers(store: Store, entry: Entry) -> Iterator[Removal]:
+    """Attempts that never became a result, checkpoints that were replaced, files not written to their end."""
+    pointer = store.checkpoint(store.folder(entry.name, entry.digest))
+    found = readable(store, entry)
+    if len(found) < sum(1 for _ in entry.results()):
+        return  # whose attempts these are cannot be told before the damage is mended
+    living = {path.split("/")[0] for result in found for path in result.files.values()}
+    living |= set() if pointer is None else {pointer[0]}
+    for path, size in entry.files.items():
+        top = path.split("/")[0]
+        part = top.startswith(("attempt-", "checkpoint-")) and top not in living
+        if (part or path.rsplit("/", 1)[-1].startswith(".writing-")) and _old(store, entry, path):
+            yield Removal("leftovers", entry, (path,), size)
+
+
+def _marks(store: Store) -> Iterator[Removal]:
+    """Of drivers that were killed."""
+    for path, size in store.files().items():
+        if path.startswith(f"{IN_USE}/") and time.time() - store.modified(f"{store.root}/{path}") > STALE_SECONDS:
+            yield Removal("leftovers", None, (path,), size)
+
+
+def _old(store: Store, entry: Entry, path: str) -> bool:
+    return time.time() - store.modified(f"{store.folder(entry.name, entry.digest)}/{path}") > _DAY
