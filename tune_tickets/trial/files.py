@@ -24,7 +24,8 @@ class Files:
         self._fs, root = fsspec.core.url_to_fs(url)
         self.root = str(root)
         """The folder as its file system names it."""
-        self._local = "file" in self._protocols()
+        self.local = "file" in self._protocols()
+        """Whether it is on a file system of the machine, its own or one it shares, and not in a bucket."""
 
     def read_path(self, path: str) -> bytes | None:
         """The bytes at a path, or None."""
@@ -36,7 +37,7 @@ class Files:
 
     def write(self, path: str, content: bytes) -> None:
         """Write atomically: readers see the old content or the new, never a part."""
-        if not self._local:
+        if not self.local:
             self._fs.pipe_file(path, content)  # object stores put whole objects
             return
         folder = os.path.dirname(path)

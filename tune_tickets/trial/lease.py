@@ -1,14 +1,14 @@
 """Leases: a file beside a stage that says who computes it, so that clusters on one store do not do the same work twice.
 
 The holder renews it while it computes. It is taken over when it has not been renewed for its time, and at once when its
-holder is known to be dead. On a local or shared file system no two can acquire it. Object stores have no such promise:
-there it is written and read back. Should two ever compute the same stage, both get the same result.
+holder is known to be dead. On a local or shared file system every look and every change is made by one at a time, so no
+two can acquire it. Object stores have no such promise: there it is written and read back. Should two ever compute the
+same stage, both get the same result.
 """
 
 import json
 import os
 import socket
-import tempfile
 import threading
 import time
 import uuid
@@ -18,13 +18,16 @@ from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 
+from filelock import FileLock, Timeout
+
 from tune_tickets.errors import TicketsError
 from tune_tickets.trial.stage import Stage
 from tune_tickets.trial.store import Store
 
 _SETTLE_SECONDS = 0.5
 """How long after writing to an object store another's later write would show."""
-_TRIES = 3
+_LOCK, _LOCK_SECONDS = "leases.lock", 30.0
+"""One file for all leases of a store, locked for the moment in which one is read and written."""
 _held: set[str] = set()
 """The leases of this process."""
 
@@ -89,18 +92,20 @@ def _acquire(store: Store, stage: Stage, seconds: float, owner: str) -> Holder:
     path, token = _path(store, stage), uuid.uuid4().hex
     mine = Holder(token, owner, _host(), os.getpid(), _born(os.getpid()) or "", time.time(), time.time(), seconds)
     _held.add(token)
-    for _ in range(_TRIES):
-        if _create(store, path, _dump(mine)):
-            return mine
-        seen = store.read_path(path)
-        other = _parse(seen)
-        if other is not None and other.is_alive(owner):
-            _held.discard(token)
-            raise LeaseHeld(f"stage {stage.name} {stage.digest[:12]} is computed by {other.describe()}")
-        if seen is not None:
-            _clear(store, path, seen)
-    _held.discard(token)
-    raise LeaseHeld(f"several want to compute stage {stage.name} {stage.digest[:12]} at once")
+    try:
+        with _alone(store):
+            other = _parse(store.read_path(path))
+            if other is not None and other.is_alive(owner):
+                raise LeaseHeld(f"stage {stage.name} {stage.digest[:12]} is computed by {other.describe()}")
+            store.write(path, _dump(mine))
+        if not store.local:
+            time.sleep(_SETTLE_SECONDS)
+            if not _is_mine(store, path, mine):
+                raise LeaseHeld(f"several want to compute stage {stage.name} {stage.digest[:12]} at once")
+    except BaseException:
+        _held.discard(token)
+        raise
+    return mine
 
 
 def _release(store: Store, path: str, mine: Holder, beat: threading.Thread, over: threading.Event) -> None:
@@ -108,14 +113,15 @@ def _release(store: Store, path: str, mine: Holder, beat: threading.Thread, over
     if beat.ident is not None:
         beat.join()
     if mine.token in _held:
-        if _is_mine(store, path, mine):
-            store.remove(path)
+        with suppress(LeaseHeld), _alone(store):  # one that is left behind is a dead one
+            if _is_mine(store, path, mine):
+                store.remove(path)
         _held.discard(mine.token)
 
 
 def _keep_renewing(store: Store, path: str, mine: Holder, over: threading.Event) -> None:
     while not over.wait(mine.seconds / 3):
-        with suppress(OSError):  # a store that does not answer for a moment does not end the stage
+        with suppress(OSError, LeaseHeld), _alone(store):  # a store that is slow for a moment does not end the stage
             if not _is_mine(store, path, mine):
                 return  # taken over while this process was held up: the other one goes on with it
             store.write(path, _dump(replace(mine, renewed=time.time())))
@@ -126,50 +132,25 @@ def _is_mine(store: Store, path: str, mine: Holder) -> bool:
     return holder is not None and holder.token == mine.token
 
 
-def _create(store: Store, path: str, content: bytes) -> bool:
-    """Write the lease if there is none: by a hard link, which is made by one alone and has its content at once."""
-    if not store._local:
-        if store.read_path(path) is not None:
-            return False
-        store.write(path, content)
-        time.sleep(_SETTLE_SECONDS)
-        return store.read_path(path) == content
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".lease-")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-        _link(temporary, path)
-    except FileExistsError:
-        return False
-    finally:
-        os.unlink(temporary)
-    return True
+@contextmanager
+def _alone(store: Store) -> Iterator[None]:
+    """Nobody else looks at the leases of the store or changes them; the system unlocks what a dead process has locked.
 
-
-def _link(source: str, target: str) -> None:
-    """A second name for a file, if there is no file of that name; `FileExistsError` otherwise."""
-    try:
-        os.link(source, target)
-    except FileExistsError:
-        raise
-    except OSError:  # a file system without hard links: the new file is empty for a moment
-        with open(target, "xb") as stream:
-            stream.write(Path(source).read_bytes())
-
-
-def _clear(store: Store, path: str, seen: bytes) -> None:
-    """Take a dead holder's lease away; another's that came in its place meanwhile is put back."""
-    if not store._local:
-        store.remove(path)
+    Where there are no locks, nothing is promised.
+    """
+    if not store.local:
+        yield
         return
-    aside = f"{path}-{uuid.uuid4().hex[:8]}"
-    with suppress(FileNotFoundError):  # another one was quicker
-        os.rename(path, aside)
-        if Path(aside).read_bytes() != seen:
-            with suppress(FileExistsError):
-                _link(aside, path)
-        os.unlink(aside)
+    os.makedirs(store.root, exist_ok=True)
+    lock = FileLock(f"{store.root}/{_LOCK}", timeout=_LOCK_SECONDS)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise LeaseHeld(f"{store.root}/{_LOCK} has been locked by another process for {_LOCK_SECONDS:.0f} s") from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _path(store: Store, stage: Stage) -> str:
