@@ -4,18 +4,19 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 from transformers import PreTrainedModel
 
 from tune_tickets.attacks.batching import Tokens, batches
 from tune_tickets.attacks.cores import spread
 from tune_tickets.attacks.encoder import load_encoder
 from tune_tickets.attacks.victim import Victim
-from tune_tickets.models.first_token import first_token_only
 
 if TYPE_CHECKING:
     from tune_tickets.attacks.masked_words import MaskedLM
@@ -28,7 +29,13 @@ class Heard:
     victim: list[str] = field(default_factory=list)
     encoder: dict[str, None] = field(default_factory=dict)
     masked_lm: dict[str, None] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=lambda: {"victim": 0.0, "encoder": 0.0, "masked_lm": 0.0})
+    busy: dict[str, list[float]] = field(default_factory=lambda: {"victim": [], "encoder": [], "masked_lm": []})
+    """Seconds of a core that every pass took."""
+
+    def shares(self, seconds: float) -> dict[str, float]:
+        """What part of the cores' time in so many seconds went to the passes of each model, and to all the rest."""
+        found = {name: sum(spent) / torch.get_num_threads() / seconds for name, spent in self.busy.items()}
+        return {**found, "rest": 1 - sum(found.values())}
 
 
 def timed(action: Callable[[], Any]) -> tuple[float, Any]:
@@ -65,69 +72,120 @@ def forget_in_process(victim: Victim) -> None:
 
 @contextmanager
 def listening(heard: Heard, victim: Victim, masked_lm: "MaskedLM | None") -> Iterator[None]:
-    """Note what the models are asked, and how long their answers take with all that is around the forward passes."""
-    channel, encoder = victim._channel, load_encoder(victim.model.device, victim.exact)
-    answer, compute = channel.answer, encoder._compute
-
-    def queried(texts: Sequence[Any]) -> Any:  # noqa: ANN401
-        heard.victim.extend(texts)
-        seconds, found = timed(lambda: answer(texts))
-        heard.seconds["victim"] += seconds
-        return found
-
-    def encoded(texts: Sequence[str]) -> Any:  # noqa: ANN401
-        heard.encoder.update(dict.fromkeys(texts))
-        seconds, found = timed(lambda: compute(texts))
-        heard.seconds["encoder"] += seconds
-        return found
-
-    def proposed(questions: Sequence[tuple[str, int]]) -> Any:  # noqa: ANN401
-        heard.masked_lm.update(dict.fromkeys(text for text, _ in questions))
-        assert masked_lm is not None
-        seconds, found = timed(lambda: type(masked_lm)._compute(masked_lm, questions))
-        heard.seconds["masked_lm"] += seconds
-        return found
-
-    channel.answer, encoder._compute = queried, encoded  # type: ignore[method-assign]
+    """Note what the models are asked, and how long their passes keep a core busy."""
+    encoder = load_encoder(victim.model.device, victim.exact)
+    listeners = [
+        _instead(victim._channel, "answer", _noting(heard.victim.extend)),
+        _instead(encoder, "_compute", _noting(lambda texts: heard.encoder.update(dict.fromkeys(texts)))),
+        _instead(victim, "_forward", _clocked(heard.busy["victim"])),
+        _instead(encoder, "_pooled", _clocked(heard.busy["encoder"])),
+    ]
     if masked_lm is not None:
-        vars(masked_lm)["_compute"] = proposed
+        note = _noting(lambda questions: heard.masked_lm.update(dict.fromkeys(text for text, _ in questions)))
+        listeners += [
+            _instead(masked_lm, "_compute", note),
+            _instead(masked_lm, "_likeliest", _clocked(heard.busy["masked_lm"])),
+        ]
+    with ExitStack() as stack:
+        for listener in listeners:
+            stack.enter_context(listener)
+        yield
+
+
+Listener = Callable[[Callable[[Any], Any], Any], Any]
+"""Is given a method and what it was called with."""
+
+
+@contextmanager
+def _instead(owner: object, name: str, listener: Listener) -> Iterator[None]:
+    """A method of one object is heard."""
+    before, work = vars(owner).get(name), getattr(owner, name)
+    vars(owner)[name] = partial(listener, work)
     try:
         yield
     finally:
-        channel.answer = answer
-        del encoder._compute
-        if masked_lm is not None:
-            del vars(masked_lm)["_compute"]
+        if before is None:
+            del vars(owner)[name]
+        else:
+            vars(owner)[name] = before
 
 
-Forward = Callable[[PreTrainedModel, list[dict[str, torch.Tensor]]], None]
+def _noting(note: Callable[[Any], None]) -> Listener:
+    def listener(work: Callable[[Any], Any], asked: Any) -> Any:  # noqa: ANN401
+        note(asked)
+        return work(asked)
+
+    return listener
 
 
-def one_by_one(model: PreTrainedModel, ready: list[dict[str, torch.Tensor]]) -> None:
-    """The bare passes: every batch on all cores, every token through all layers."""
-    for batch in ready:
-        model(**batch)
+def _clocked(spent: list[float]) -> Listener:
+    def listener(work: Callable[[Any], Any], item: Any) -> Any:  # noqa: ANN401
+        seconds, found = timed(lambda: work(item))
+        spent.append(seconds)
+        return found
+
+    return listener
 
 
-def as_we_do(model: PreTrainedModel, ready: list[dict[str, torch.Tensor]]) -> None:
-    """The passes with what we leave out left out: a core per batch, one token through a classifier's last layer."""
-    with first_token_only(model):
-        list(spread(lambda batch: model(**batch), ready, model.device))
+@dataclass(frozen=True)
+class Floors:
+    """Seconds of the same texts, all known beforehand, tokenised and sorted by length."""
+
+    bare: float
+    """Every batch on all cores, every token through all layers."""
+    ours: float
+    """With what we leave out left out, a core per batch."""
+    arithmetic: float
+    """The multiplications and additions of the latter, at the speed of this machine's best matrix product."""
 
 
-def floor(victim: Victim, masked_lm: "MaskedLM | None", heard: Heard, forward: Forward) -> float:
-    """Seconds of the forward passes, all texts known beforehand, tokenised and sorted by length."""
+def floors(victim: Victim, masked_lm: "MaskedLM | None", heard: Heard) -> Floors:
+    """How long the forward passes take by themselves."""
     encoder = load_encoder(torch.device("cpu"), torch.float32)
-    tokens = Tokens(victim.tokenizer, victim.max_length)
-    seconds = _forward(victim.model, tokens, heard.victim, victim.batch_size, forward)
-    seconds += _forward(encoder._model, encoder._tokens, list(heard.encoder), 64, forward)
+    asked = [
+        _Asked(
+            victim.model, Tokens(victim.tokenizer, victim.max_length), heard.victim, victim._forward, victim.batch_size
+        ),
+        _Asked(encoder._model, encoder._tokens, list(heard.encoder), encoder._pooled, 64),
+    ]
     if masked_lm is not None:
-        seconds += _forward(masked_lm.model, masked_lm.tokens, list(heard.masked_lm), 16, forward)
-    return seconds
+        model: PreTrainedModel = masked_lm.model
+        texts = list(heard.masked_lm)
+        asked.append(_Asked(model, masked_lm.tokens, texts, lambda batch: model(**batch), 16))
+    return Floors(
+        bare=sum(each.seconds(lambda one, ready: [one.model(**batch) for batch in ready]) for each in asked),
+        ours=sum(each.seconds(lambda one, ready: list(spread(one.ours, ready, one.model.device))) for each in asked),
+        arithmetic=sum(each.flops() for each in asked) / _flops_per_second(),
+    )
 
 
-@torch.inference_mode()
-def _forward(model: PreTrainedModel, tokens: Tokens, texts: Sequence[str], rows: int, forward: Forward) -> float:
-    encoded = tokens.encode(texts)
-    ready = [batch for _, batch in batches(encoded, tokens.tokenizer, model.device, rows)] if texts else []
-    return timed(lambda: forward(model, ready))[0]
+@dataclass(frozen=True)
+class _Asked:
+    model: PreTrainedModel
+    tokens: Tokens
+    texts: Sequence[str]
+    ours: Callable[[dict[str, torch.Tensor]], Any]
+    rows: int
+
+    def seconds(self, passes: Callable[["_Asked", list[dict[str, torch.Tensor]]], Any]) -> float:
+        with torch.inference_mode():
+            ready = self._batches()
+            return timed(lambda: passes(self, ready))[0]
+
+    def flops(self) -> int:
+        with torch.no_grad(), FlopCounterMode(display=False) as counter:
+            for batch in self._batches():
+                self.ours(batch)
+        return int(counter.get_total_flops())
+
+    def _batches(self) -> list[dict[str, torch.Tensor]]:
+        encoded = self.tokens.encode(self.texts)
+        made = batches(encoded, self.tokens.tokenizer, self.model.device, self.rows) if self.texts else []
+        return [batch for _, batch in made]
+
+
+def _flops_per_second() -> float:
+    """Of a matrix product that is large enough to keep all cores busy."""
+    left, right = torch.rand(2048, 1536), torch.rand(1536, 1536)
+    best = min(timed(lambda: left @ right)[0] for _ in range(10))
+    return 2 * 2048 * 1536 * 1536 / best

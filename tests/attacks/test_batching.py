@@ -41,8 +41,8 @@ def test_cuts_are_the_cheapest_of_all_that_are_allowed():
 def test_batches_hold_texts_of_like_length_and_say_where_they_belong(tokenizer):
     encoded = Tokens(tokenizer, 32).encode(TEXTS)
     made = list(batches(encoded, tokenizer, CPU, 2))
-    assert [places for places, _ in made] == [[1, 3], [2, 0]]
-    assert [tuple(batch["input_ids"].shape) for _, batch in made] == [(2, 4), (2, 7)]  # two special tokens each
+    assert [places for places, _ in made] == [[2, 0], [1, 3]]
+    assert [tuple(batch["input_ids"].shape) for _, batch in made] == [(2, 7), (2, 4)]  # two special tokens each
 
 
 def test_a_batch_is_what_the_tokenizer_makes_of_its_texts(tokenizer):
@@ -56,7 +56,7 @@ def test_a_batch_is_what_the_tokenizer_makes_of_its_texts(tokenizer):
 def test_on_a_cpu_a_batch_holds_a_bounded_number_of_tokens_but_at_least_one_text(tokenizer, monkeypatch):
     monkeypatch.setattr(batching, "_CPU_TOKENS", 8)
     encoded = Tokens(tokenizer, 32).encode(TEXTS)  # 7, 3, 5 and 4 tokens
-    assert [places for places, _ in batches(encoded, tokenizer, CPU, 10)] == [[1, 3], [2], [0]]
+    assert [places for places, _ in batches(encoded, tokenizer, CPU, 10)] == [[0], [2], [1, 3]]
 
 
 def test_a_text_is_tokenised_once_for_all_who_use_the_tokenizer(tokenizer):

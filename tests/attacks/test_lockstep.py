@@ -1,4 +1,5 @@
 import random
+import threading
 
 import numpy as np
 import pytest
@@ -54,6 +55,16 @@ def test_jobs_that_wait_for_different_models_do_not_mix():
     jobs = [counting_job(first, 1, 1), counting_job(second, 10, 1), counting_job(first, 3, 1)]
     assert dict(in_lockstep(jobs, width=3)) == {0: 2, 1: 20, 2: 6}
     assert (first.asked, second.asked) == ([[1, 3]], [[10]])
+
+
+def test_different_models_answer_side_by_side():
+    both = threading.Barrier(2, timeout=30)  # passes only if both are asked at the same time
+
+    def model():
+        return Channel(lambda questions: [both.wait() * 0 + question for question in questions])
+
+    jobs = [lambda channel=model(), number=number: channel.ask([number]) for number in (1, 2)]
+    assert dict(in_lockstep(jobs, width=2)) == {0: [1], 1: [2]}
 
 
 def test_a_job_may_ask_several_questions_none_and_end_without_any():

@@ -45,7 +45,7 @@ def test_a_model_left_in_training_is_set_to_evaluation(tiny_bert, tokenizer):
 def test_padding_reaches_only_to_the_longest_text_of_a_batch_sorted_by_length(counting_victim):
     victim = counting_victim({}, batch_size=2)
     victim(["one two three four five", "one", "one two three four", "one two"])
-    assert victim.model.shapes == [(2, 4), (2, 7)]  # two special tokens each
+    assert victim.model.shapes == [(2, 7), (2, 4)]  # two special tokens each
 
 
 def test_a_long_text_is_cut_at_max_length(counting_victim):

@@ -51,6 +51,8 @@ def test_attack_bench_compares_with_stock_and_the_bare_passes(tiny_backbone, tin
         assert row["over_stock"] == pytest.approx(speed["ours"] / speed["stock"])
         assert sum(row["share_of_time"].values()) == pytest.approx(1.0)
         assert row["second_trial"]["ratio"] > 0
+        assert row["most_over_stock"] * speed["stock"] == pytest.approx(row["queries"] / row["seconds"]["arithmetic"])
+        assert 0 < row["seconds"]["arithmetic"] < row["seconds"]["floor"]
     assert [row["share_of_time"]["masked_lm"] > 0 for row in rows] == [False, True]
 
 

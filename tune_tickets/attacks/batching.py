@@ -2,20 +2,22 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from threading import Lock
 
 import torch
 from transformers import PreTrainedTokenizerBase
 
 Text = str | tuple[str, ...]
 
-_CPU_TOKENS, _FEWEST_TOKENS = 512, 128
-"""Tokens a batch may hold on a CPU: more of them leave its caches, fewer leave it idle."""
+_CPU_TOKENS, _FEWEST_TOKENS = 256, 128
+"""Tokens a batch may hold on a CPU: more of them are no faster and leave a core idle at the end, fewer are slower."""
 _CPU_OVERHEAD, _GPU_OVERHEAD = 24, 1024
 """What a batch costs beside its tokens, counted in tokens: a rough figure that decides between padding and batches."""
 _REMEMBERED = 2**17
 
 _encodings: dict[tuple[str, int], dict[Text, dict[str, list[int]]]] = {}
 """By tokenizer and maximum length: attacks on the same rows ask for much the same texts, trial after trial."""
+_one_at_a_time = Lock()
 
 
 class Tokens:
@@ -30,26 +32,28 @@ class Tokens:
 
     def encode(self, texts: Sequence[Text]) -> list[dict[str, list[int]]]:
         """What the model reads of each text, without padding."""
-        new = list(dict.fromkeys(text for text in texts if text not in self._known))
-        if len(self._known) + len(new) > _REMEMBERED:
-            self._known.clear()
-            new = list(dict.fromkeys(texts))
-        if new:
-            columns = zip(*((text,) if isinstance(text, str) else text for text in new), strict=True)
-            found = self.tokenizer(*map(list, columns), truncation=True, max_length=self._max_length)
-            for row, text in enumerate(new):
-                self._known[text] = {name: values[row] for name, values in found.items()}
-        return [self._known[text] for text in texts]
+        with _one_at_a_time:
+            new = list(dict.fromkeys(text for text in texts if text not in self._known))
+            if len(self._known) + len(new) > _REMEMBERED:
+                self._known.clear()
+                new = list(dict.fromkeys(texts))
+            if new:
+                columns = zip(*((text,) if isinstance(text, str) else text for text in new), strict=True)
+                found = self.tokenizer(*map(list, columns), truncation=True, max_length=self._max_length)
+                for row, text in enumerate(new):
+                    self._known[text] = {name: values[row] for name, values in found.items()}
+            return [self._known[text] for text in texts]
 
 
 def batches(
     encoded: Sequence[dict[str, list[int]]], tokenizer: PreTrainedTokenizerBase, device: torch.device, rows: int
 ) -> Iterator[tuple[list[int], dict[str, torch.Tensor]]]:
-    """Batches of at most `rows` rows, shortest first, each with the places its rows have in `encoded`."""
+    """Batches of at most `rows` rows, each with the places its rows have in `encoded`; the longest first, so that
+    cores that share them are done at about the same time."""
     by_length = sorted(range(len(encoded)), key=lambda place: len(encoded[place]["input_ids"]))
     lengths = [len(encoded[place]["input_ids"]) for place in by_length]
     budget, overhead = (_for_each_core(sum(lengths)), _CPU_OVERHEAD) if device.type == "cpu" else (None, _GPU_OVERHEAD)
-    for start, stop in _cheapest(lengths, rows, budget, overhead):
+    for start, stop in reversed(_cheapest(lengths, rows, budget, overhead)):
         places = by_length[start:stop]
         yield places, _padded([encoded[place] for place in places], tokenizer, device)
 

@@ -13,6 +13,7 @@ from tune_tickets.attacks.lockstep import Channel
 from tune_tickets.attacks.memory import Memory
 from tune_tickets.attacks.resources import cache_folder
 from tune_tickets.models.bundled import WEIGHTS_SHA256, bundled_encoder_path
+from tune_tickets.models.lean import Batch, lean_states
 
 _MAX_TOKENS = 256  # as published for all-MiniLM-L6-v2
 _BATCH = 64
@@ -33,6 +34,7 @@ class SentenceEncoder:
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, memory: Memory[bytes]) -> None:
         self._model = model.train(False)
+        self._states = lean_states(model) or (lambda batch: model(**batch).last_hidden_state)
         self._tokens = Tokens(tokenizer, _MAX_TOKENS)
         self._memory = memory
         self._channel: Channel[tuple[str, str], float] = Channel(self._similarities)
@@ -71,7 +73,7 @@ class SentenceEncoder:
             computed.update((place, vector.tobytes()) for place, vector in zip(places, pooled.numpy(), strict=True))
         return [computed[place] for place in range(len(texts))]
 
-    def _pooled(self, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-        hidden = self._model(**batch).last_hidden_state
+    def _pooled(self, batch: Batch) -> torch.Tensor:
+        hidden = self._states(batch)
         mask = batch["attention_mask"].unsqueeze(-1).to(hidden.dtype)
         return torch.nn.functional.normalize((hidden * mask).sum(dim=1) / mask.sum(dim=1), dim=1).cpu()

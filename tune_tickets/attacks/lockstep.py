@@ -7,6 +7,7 @@ of a model hands its question over. Attacks see the same answers, in the same or
 import random
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -100,15 +101,23 @@ class _Attack(greenlet):  # type: ignore[misc]
 
 
 def _answer_all(attacks: Sequence[_Attack]) -> None:
-    """One call per channel for all who wait for it."""
+    """One call per channel for all who wait for it, side by side: one model's last batch leaves cores to the next."""
     by_channel: dict[int, list[_Attack]] = {}
     for attack in attacks:
         assert attack.asked is not None
         by_channel.setdefault(id(attack.asked.channel), []).append(attack)
-    for group in by_channel.values():
-        asked = [attack.asked for attack in group if attack.asked is not None]
-        answers = asked[0].channel.answer([question for each in asked for question in each.questions])
-        start = 0
-        for attack, each in zip(group, asked, strict=True):
-            attack.answers = answers[start : start + len(each.questions)]
-            start += len(each.questions)
+    first, *others = by_channel.values()
+    if not others:
+        _answer(first)
+        return
+    with ThreadPoolExecutor(len(by_channel)) as threads:
+        list(threads.map(_answer, by_channel.values()))
+
+
+def _answer(group: Sequence[_Attack]) -> None:
+    asked = [attack.asked for attack in group if attack.asked is not None]
+    answers = asked[0].channel.answer([question for each in asked for question in each.questions])
+    start = 0
+    for attack, each in zip(group, asked, strict=True):
+        attack.answers = answers[start : start + len(each.questions)]
+        start += len(each.questions)

@@ -1,6 +1,7 @@
 """The model under attack, as TextAttack queries it: texts, or pairs of texts, in; class probabilities out."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,6 +12,7 @@ from tune_tickets.attacks.batching import Text, Tokens, batches
 from tune_tickets.attacks.cores import spread
 from tune_tickets.attacks.lockstep import Channel
 from tune_tickets.models.first_token import first_token_only
+from tune_tickets.models.lean import Batch, lean_logits
 
 
 @dataclass(frozen=True)
@@ -42,16 +44,22 @@ class Victim:
     def _channel(self) -> Channel[Text, torch.Tensor]:
         return Channel(self._probabilities)
 
+    @cached_property
+    def _lean(self) -> Callable[[Batch], torch.Tensor] | None:
+        return lean_logits(self.model)
+
     def _probabilities(self, texts: Sequence[Text]) -> list[torch.Tensor]:
         if self.model.training:
             self.model.train(False)
+        lean = self._lean is not None  # asked here, before anything is hooked into the model
         made = list(batches(self._tokens.encode(texts), self.tokenizer, self.model.device, self.batch_size))
         rows: dict[int, torch.Tensor] = {}
-        with first_token_only(self.model):
+        with nullcontext() if lean else first_token_only(self.model):
             answers = spread(self._forward, (batch for _, batch in made), self.model.device)
             for (places, _), found in zip(made, answers, strict=True):
                 rows.update(zip(places, found, strict=True))
         return [rows[place] for place in range(len(texts))]
 
-    def _forward(self, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-        return torch.softmax(self.model(**batch).logits.double().cpu(), dim=-1)
+    def _forward(self, batch: Batch) -> torch.Tensor:
+        logits = self._lean(batch) if self._lean is not None else self.model(**batch).logits
+        return torch.softmax(logits.double().cpu(), dim=-1)

@@ -1,9 +1,10 @@
 """Where the parts of a BERT-like encoder are: the one place that knows attribute names of transformers models."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from tune_tickets.errors import ConfigError, ResourceError
@@ -23,7 +24,7 @@ class Anatomy:
 
 @dataclass(frozen=True)
 class LayerParts:
-    """The modules of one layer that gates act on and surgery cuts."""
+    """The modules of one layer: the linear ones, which gates act on and surgery cuts, and what is between them."""
 
     attention: Any
     """The self-attention module, which keeps its number of heads in attributes."""
@@ -31,8 +32,11 @@ class LayerParts:
     key: nn.Linear
     value: nn.Linear
     attention_output: nn.Linear
+    attention_norm: nn.LayerNorm
     intermediate: nn.Linear
+    activation: Callable[[Tensor], Tensor]
     output: nn.Linear
+    output_norm: nn.LayerNorm
 
 
 def anatomy_of(model: PreTrainedModel) -> Anatomy:
@@ -72,6 +76,26 @@ def word_embeddings(model: PreTrainedModel) -> nn.Embedding:
     return embeddings
 
 
+def embed_tokens(model: PreTrainedModel, batch: dict[str, Tensor]) -> Tensor:
+    """What the first layer is given."""
+    names = ("input_ids", "token_type_ids")
+    embedded: Tensor = _base(model).embeddings(**{name: batch[name] for name in names if name in batch})
+    return embedded
+
+
+def classify(model: PreTrainedModel, states: Tensor) -> Tensor:
+    """The logits of a classifier of the BERT or RoBERTa family, which reads the first position of the last layer."""
+    pooler = getattr(_base(model), "pooler", None)
+    classifier: Any = model.classifier
+    logits: Tensor = classifier(states if pooler is None else pooler(states))
+    return logits
+
+
+def counts_positions_from_the_left(model: PreTrainedModel) -> bool:
+    """Whether the position of a token is its place in the text; RoBERTa counts the tokens that are no padding."""
+    return _base(model).embeddings.position_embeddings.padding_idx is None
+
+
 def positions(model: PreTrainedModel) -> int:
     """How many tokens the model can read."""
     try:
@@ -103,8 +127,11 @@ def _parts(layer: Any) -> LayerParts:  # noqa: ANN401 - families share no class
         key=attention.key,
         value=attention.value,
         attention_output=layer.attention.output.dense,
+        attention_norm=layer.attention.output.LayerNorm,
         intermediate=layer.intermediate.dense,
+        activation=layer.intermediate.intermediate_act_fn,
         output=layer.output.dense,
+        output_norm=layer.output.LayerNorm,
     )
 
 
