@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from tests.trial.conftest import ignore
-from tune_tickets.trial.lease import Holder, LeaseHeld, holder_of, leased
+from tune_tickets.trial.lease import Holder, LeaseHeld, _alone, holder_of, leased
 from tune_tickets.trial.runner import LocalRunner
 from tune_tickets.trial.stage import Stage
 from tune_tickets.trial.store import Store
@@ -92,7 +92,8 @@ def test_a_lease_is_renewed_for_as_long_as_it_is_held(store):
 
 def test_a_holder_that_was_held_up_leaves_the_lease_of_the_one_who_took_over(store):
     with leased(store, STAGE, 0.3):
-        put(store, replace(ANOTHER, renewed=time.time()))
+        with _alone(store):
+            put(store, replace(ANOTHER, renewed=time.time()))
         time.sleep(0.5)
         assert holder_of(store, STAGE, "").token == ANOTHER.token
     assert holder_of(store, STAGE, "").token == ANOTHER.token
