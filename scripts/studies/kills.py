@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -77,7 +78,7 @@ def study(
     begun, figures = driver.wait_for_search(), Figures()
     figures.undisturbed_seconds = driver.wait_for_end()
     typer.echo(f"undisturbed: {figures.undisturbed_seconds:.0f} s, {begun:.0f} s of them before the first trial")
-    stages = max(1, len(list((whole / "store").glob(_RESULTS))) // kills)
+    stages = len(list((whole / "store").glob(_RESULTS)))
     moments = Moments(random.Random(seed), kills, begun, stages, span, killed / "store")
     _disturb([*run, str(killed)], killed, moments, figures)
     figures.mlflow_runs, figures.mlflow_doubled = _mlflow(killed)
@@ -110,14 +111,15 @@ class Driver:
             raise RuntimeError(f"a driver failed:\n{self._log.read_text(encoding='utf-8')}")
         return time.monotonic() - self._began
 
-    def kill_after(self, seconds: float) -> bool:
-        """Kill it then, unless it has ended before."""
-        try:
-            self.process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-            return True
+    def kill_after(self, seconds: float, late: Callable[[], bool]) -> bool:
+        """Kill it then, or when it is late, unless it has ended before."""
+        deadline = time.monotonic() + seconds
+        while self.process.poll() is None:
+            if time.monotonic() >= deadline or late():
+                self.process.kill()
+                self.process.wait()
+                return True
+            time.sleep(0.02)
         return False
 
 
@@ -129,7 +131,7 @@ class Moments:
     left: int
     begun: float
     stages: int
-    """The most that a driver may finish, so that the search is not over before the last kill."""
+    """Of the whole search: no driver may finish more than its part, so that it is not over before the last kill."""
     span: float
     store: Path
 
@@ -137,15 +139,16 @@ class Moments:
         """Kill a driver at the next moment; whether it came to that."""
         if self.left == 0:
             return False
+        before = self._finished()
+        share = max(0, self.stages - before) // self.left
         self.left -= 1
-        early, stages = self.random.random() < _EARLY, self.random.randint(0, self.stages)
+        early, stages = self.random.random() < _EARLY, self.random.randint(0, share)
         after = self.random.uniform(0.0, self.begun if early else self.span)
         if not early:
-            before = self._finished()
             driver.wait_for_search()
             while driver.process.poll() is None and self._finished() < before + stages:
                 time.sleep(0.05)
-        if not driver.kill_after(after):
+        if not driver.kill_after(after, lambda: self._finished() > before + share):
             return False
         figures.kills += 1
         figures.before_search += early
