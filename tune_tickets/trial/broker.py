@@ -153,8 +153,9 @@ class Broker:
         running = self._running.get(digest)
         if running is not None:
             running.done, running.total = done, total
-            if records > running.records:
-                running.records = records
+            grown = records > running.records
+            running.records = records  # a task that is tried again begins with those of its checkpoint
+            if grown:
                 running.changed.set()
 
     async def snapshot(self) -> list[dict[str, Any]]:

@@ -59,9 +59,9 @@ class BrokerRunner:
                 launched = launched or reply.launched
                 if reply.state == "failed":
                     raise reply.lost or StageFailed(f"stage '{stage.name}' failed: {reply.error}")
-                if on_record is not None and reply.state in ("running", "done"):
-                    history = reply.result.history if reply.result else self._store.history(stage.name, stage.digest)
-                    for record in history[seen:]:
+                for record in self._news(stage, reply, seen):
+                    seen += 1
+                    if on_record is not None:
                         on_record(record)
                     seen = max(seen, len(history))
                 else:
@@ -81,6 +81,12 @@ class BrokerRunner:
                 if self.stopped:
                     raise StageFailed(f"{len(left)} stages are no longer waited for")
                 asked = [self._broker.join.remote(stage, self._waiter, 0) for stage in left.values()]
+    def _news(self, stage: Stage, reply: Reply, seen: int) -> list[dict[str, Any]]:
+        """What the history has grown by; what lies there before the stage has reported is of another goal or try."""
+        if reply.result is not None:
+            return reply.result.history[seen:]
+        return self._store.history(stage.name, stage.digest)[seen : reply.records] if reply.records > seen else []
+
                 for stage, reply in zip(left.values(), ray.get(asked), strict=True):
                     if reply.launched:
                         launched.add(stage.digest)
