@@ -38,8 +38,7 @@ class Stopper(Unpickled, tune.Stopper):
         self.out_of_budget = False
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """Single trials are ended by the scheduler, not here; what they cost is written down."""
-        self.ledger.charge(_stages(result))
+        """Single trials are ended by the scheduler, not here."""
         return False
 
     def stop_all(self) -> bool:

@@ -102,9 +102,24 @@ class Results:
     def open(self, experiment: Experiment) -> None:
         """Make the folder."""
         self.attacked.mkdir(parents=True, exist_ok=True)
-        partial = self.config.with_suffix(".partial")
-        partial.write_text(to_yaml(experiment), encoding="utf-8")
-        os.replace(partial, self.config)
+        write_whole(self.config, to_yaml(experiment))
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other drivers out while the block lasts; the system unlocks what a dead one has locked."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self.folder / ".lock", timeout=0)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise TicketsError(
+                f"another process runs or confirms the search in {self.folder}: two would draw the same trials. "
+                "Wait until it has ended, or end it"
+            ) from None
+        try:
+            yield
+        finally:
+            lock.release()
 
     def add_trial(self, trial: TrialRecord) -> None:
         """Keep a finished trial; the line is on disk when this returns."""
@@ -132,6 +147,16 @@ class Results:
 def _ends_a_line(path: Path) -> bool:
     with path.open("rb") as stream:
         if stream.seek(0, os.SEEK_END) == 0:
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that the old one or the new one is found, also after the whole machine has gone down."""
+    partial = path.with_suffix(".partial")
+    with partial.open("w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(partial, path)
+
+
             return True
         stream.seek(-1, os.SEEK_END)
         return stream.read() == b"\n"

@@ -88,13 +88,12 @@ def run_experiment(
         observer.follow(BrokerRunner(broker, results.store_url, "driver").tell_values)
         dense = DenseControl(context, broker, emit)
         try:
-            with StageWatch(broker, _labels(observer), emit):
+            with StageWatch(broker, _labels(observer), emit, stopper.ledger.charge):
                 _search(context, searcher, observer, stopper, results)
                 controls = _controls(context, broker, dense, observer, stopper, emit)
         finally:
             dense.close()
             ray.get(broker.close.remote(), timeout=30.0)
-    stopper.ledger.charge(stage for control in controls for stage in control.stages)
     for control in controls:
         store = Store(results.store_url)
         files = trial_artifacts(control.name, control.stages, settings, store, results)
@@ -107,9 +106,10 @@ def _search(
 ) -> None:
     search = context.experiment.settings.search
     left = trials_wanted(context.experiment) - searcher.finished()
-    if left <= 0:
+    if left <= 0 or stopper.stop_all():
         return
     state = results.folder / ".tune"
+            stopper.ledger.close()  # while there are nodes to be counted
     shutil.rmtree(state, ignore_errors=True)  # of a driver that was killed
     tuner = tune.Tuner(
         tune.with_resources(tune.with_parameters(run_trial, context=context), _COORDINATOR),
@@ -143,8 +143,7 @@ def _controls(
     best = ranked(list(observer.trials.values()))
     if best:
         try:
-            regained = regain_weights(context, BrokerRunner(broker, context.store_url, "driver"), best[0])
-            stopper.ledger.charge(regained)
+            regain_weights(context, BrokerRunner(broker, context.store_url, "driver"), best[0])
         except TicketsError as error:  # the search is closed without them, and says so
             emit(Note(str(error)))
     if stopper.reason is None and context.experiment.settings.controls.random and best:
@@ -165,7 +164,6 @@ def _close(
     status: SearchStatus = "stopped"
     if stopper.reason in (None, INTERRUPTED):
         status = "finished" if stopper.reason is None else "interrupted"
-    stopper.ledger.close()
     summary = close_search(
         context.experiment,
         context.world.threats,
