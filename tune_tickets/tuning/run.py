@@ -17,7 +17,7 @@ from tune_tickets.config import Experiment
 from tune_tickets.errors import SearchStopped, TicketsError
 from tune_tickets.objective import ranked
 from tune_tickets.records import ControlRecord, SearchStatus, Summary
-from tune_tickets.reporting.progress import Event, Note
+from tune_tickets.reporting.progress import Event, Note, TrialFinished
 from tune_tickets.space import trials_wanted
 from tune_tickets.tracking.protocol import AnyTracker, open_tracker
 from tune_tickets.trial.client import ON_HEAD, BrokerRunner, start_broker
@@ -86,11 +86,13 @@ def run_experiment(
             emit(Note(room))
         broker = start_broker(context.broker, results.store_url, settings.resources)
         observer.follow(BrokerRunner(broker, results.store_url, "driver").tell_values)
-        dense = DenseControl(context, broker, emit)
+        failures: list[str] = []
+        heard = partial(_hear, emit, failures)
+        dense = DenseControl(context, broker, heard)
         try:
             with StageWatch(broker, _labels(observer), emit, stopper.ledger.charge):
                 _search(context, searcher, observer, stopper, results)
-                controls = _controls(context, broker, dense, observer, stopper, emit)
+                controls = _controls(context, broker, dense, observer, stopper, heard)
         finally:
             dense.close()
             ray.get(broker.close.remote(), timeout=30.0)
@@ -98,7 +100,8 @@ def run_experiment(
         store = Store(results.store_url)
         files = trial_artifacts(control.name, control.stages, settings, store, results)
         tracker.log_control(control, files | transfer_artifacts(control.name, control.outcome, store, results))
-    return _close(context, results, observer, controls, tracker, stopper, time.monotonic() - started)
+    finished = _close(context, results, observer, controls, tracker, stopper, time.monotonic() - started)
+    return replace(finished, problems=(*failures, *finished.problems))
 
 
 def _search(
@@ -139,15 +142,15 @@ def _controls(
     stopper: Stopper,
     emit: Callable[[Event], None],
 ) -> list[ControlRecord]:
-    found = [control] if (control := dense.result(wait=stopper.reason is None)) is not None else []
+    found = [control] if (control := dense.result(stopper.stop_all)) is not None else []
     best = ranked(list(observer.trials.values()))
     if best:
         try:
             regain_weights(context, BrokerRunner(broker, context.store_url, "driver"), best[0])
         except TicketsError as error:  # the search is closed without them, and says so
             emit(Note(str(error)))
-    if stopper.reason is None and context.experiment.settings.controls.random and best:
-        found += random_controls(context, broker, best[0], emit)
+    if context.experiment.settings.controls.random and best:
+        found += random_controls(context, broker, best[0], emit, stopper.stop_all)
     return found
 
 
@@ -211,6 +214,13 @@ def _ending_on_signals(stopper: Stopper) -> Iterator[None]:
         stopper.reason = INTERRUPTED
 
     if threading.current_thread() is not threading.main_thread():  # Python hands signals to the main thread alone
+def _hear(emit: Callable[[Event], None], failures: list[str], event: Event) -> None:
+    """Of a control: one that failed is named again at the end, where it is missing."""
+    if isinstance(event, TrialFinished) and event.status == "failed":
+        failures.append(f"The control {event.number} failed: {event.headline}")
+    emit(event)
+
+
         yield
         return
     before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
