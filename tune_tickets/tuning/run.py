@@ -124,7 +124,14 @@ def _search(
             reuse_actors=True,
         ),
         run_config=tune.RunConfig(
-            name="state", storage_path=str(state), callbacks=[observer], stop=stopper, verbose=0, log_to_file=False
+            name="state",
+            storage_path=str(state),
+            # Of the process of a trial, which only waits. Errors of stages do not reach Tune.
+            failure_config=tune.FailureConfig(max_failures=context.experiment.settings.resources.retries),
+            callbacks=[observer],
+            stop=stopper,
+            verbose=0,
+            log_to_file=False,
         ),
     )
     try:
