@@ -2,11 +2,14 @@
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from io import StringIO
 from pathlib import Path
 
+from filelock import FileLock, Timeout
 from ruamel.yaml import YAML
 
 from tune_tickets.config import Experiment, Settings, load_experiment
@@ -131,11 +134,11 @@ class Results:
             os.fsync(stream.fileno())
 
     def read_trials(self) -> list[TrialRecord]:
-        """Trials of earlier sessions; a line cut off by a crash is dropped."""
+        """Trials of earlier sessions; a line that was cut off or damaged is dropped."""
         if not self.trials.exists():
             return []
         found: dict[str, TrialRecord] = {}
-        for line in self.trials.read_text(encoding="utf-8").splitlines():
+        for line in self.trials.read_bytes().split(b"\n"):
             try:
                 record = TrialRecord.model_validate(json.loads(line))
             except ValueError:
@@ -144,9 +147,6 @@ class Results:
         return list(found.values())
 
 
-def _ends_a_line(path: Path) -> bool:
-    with path.open("rb") as stream:
-        if stream.seek(0, os.SEEK_END) == 0:
 def write_whole(path: Path, text: str) -> None:
     """Write a file so that the old one or the new one is found, also after the whole machine has gone down."""
     partial = path.with_suffix(".partial")
@@ -157,6 +157,9 @@ def write_whole(path: Path, text: str) -> None:
     os.replace(partial, path)
 
 
+def _ends_a_line(path: Path) -> bool:
+    with path.open("rb") as stream:
+        if stream.seek(0, os.SEEK_END) == 0:
             return True
         stream.seek(-1, os.SEEK_END)
         return stream.read() == b"\n"

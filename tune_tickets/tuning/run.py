@@ -6,7 +6,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -22,6 +23,7 @@ from tune_tickets.space import trials_wanted
 from tune_tickets.tracking.protocol import AnyTracker, open_tracker
 from tune_tickets.trial.client import ON_HEAD, BrokerRunner, start_broker
 from tune_tickets.trial.in_use import in_use
+from tune_tickets.trial.pipeline import World
 from tune_tickets.trial.store import Store
 from tune_tickets.trial.trainable import TrialContext, run_trial
 from tune_tickets.tuning.artifacts import transfer_artifacts, trial_artifacts, winning_tickets
@@ -64,7 +66,20 @@ def run_experiment(
     started = time.monotonic()
     results.check(experiment, resume)
     world = preflight(experiment, Store(results.store_url))
-    results.open(experiment)
+    with results.alone():
+        results.open(experiment)
+        return _run(experiment, world, results, emit, resume, retry_errors, started)
+
+
+def _run(
+    experiment: Experiment,
+    world: World,
+    results: Results,
+    emit: Callable[[Event], None],
+    resume: bool,
+    retry_errors: bool,
+    started: float,
+) -> Finished:
     settings = experiment.settings
     tracker = open_tracker(settings.tracking, results.folder, settings.name, experiment.resolved(), experiment.digest)
     tracker.log_inputs(search_inputs(settings, world, Store(results.store_url)))
@@ -95,6 +110,7 @@ def run_experiment(
                 controls = _controls(context, broker, dense, observer, stopper, heard)
         finally:
             dense.close()
+            stopper.ledger.close()  # while there are nodes to be counted
             ray.get(broker.close.remote(), timeout=30.0)
     for control in controls:
         store = Store(results.store_url)
@@ -112,7 +128,6 @@ def _search(
     if left <= 0 or stopper.stop_all():
         return
     state = results.folder / ".tune"
-            stopper.ledger.close()  # while there are nodes to be counted
     shutil.rmtree(state, ignore_errors=True)  # of a driver that was killed
     tuner = tune.Tuner(
         tune.with_resources(tune.with_parameters(run_trial, context=context), _COORDINATOR),
@@ -199,6 +214,13 @@ def _close(
     return Finished(summary, (*undrawn, *report.problems, *tracker.problems))
 
 
+def _hear(emit: Callable[[Event], None], failures: list[str], event: Event) -> None:
+    """Of a control: one that failed is named again at the end, where it is missing."""
+    if isinstance(event, TrialFinished) and event.status == "failed":
+        failures.append(f"The control {event.number} failed: {event.headline}")
+    emit(event)
+
+
 def _labels(observer: Observer) -> Any:  # noqa: ANN401 - a function of the waiter's name
     def label(waiter: str) -> int | str | None:
         if waiter.startswith(("dense", "random")):
@@ -221,13 +243,6 @@ def _ending_on_signals(stopper: Stopper) -> Iterator[None]:
         stopper.reason = INTERRUPTED
 
     if threading.current_thread() is not threading.main_thread():  # Python hands signals to the main thread alone
-def _hear(emit: Callable[[Event], None], failures: list[str], event: Event) -> None:
-    """Of a control: one that failed is named again at the end, where it is missing."""
-    if isinstance(event, TrialFinished) and event.status == "failed":
-        failures.append(f"The control {event.number} failed: {event.headline}")
-    emit(event)
-
-
         yield
         return
     before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
