@@ -113,7 +113,8 @@ def planned(seconds: float | None) -> list[PlannedStage]:
     return [PlannedStage("retrain", 10, 4, "", 1200.0), PlannedStage("attack", 8, None, "", seconds)]
 
 
-def test_an_estimate_is_what_is_left_times_the_mean_of_earlier_stages(load):
+def test_an_estimate_is_what_is_left_times_the_mean_of_earlier_stages(load, monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
     settings = load("{gpu_hours: 1, money: 100, price_per_node_hour: 3}").settings
     # 6 x 1200 s and 8 x 900 s are 4 hours: with half a GPU and 3 CPUs each, two at once.
     found = estimate(planned(900.0), settings)
@@ -121,6 +122,14 @@ def test_an_estimate_is_what_is_left_times_the_mean_of_earlier_stages(load):
     first, second = estimate_lines(planned(900.0), settings)
     assert first.startswith("Rough estimate")
     assert second == "The budget of 1 gpu hours may end it after 50% of that."
+
+
+def test_no_more_stages_run_at_once_than_there_are_cpus_for_and_each_may_have_a_node_of_a_cluster(load, monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    here = estimate(planned(900.0), load("{price_per_node_hour: 3}").settings)
+    assert (here["wall_clock_hours"], here["money"]) == pytest.approx((4.0, 12.0)), "3 CPUs each, one at a time"
+    there = estimate(planned(900.0), load("{price_per_node_hour: 3}", "resources.address=auto").settings)
+    assert (there["wall_clock_hours"], there["money"]) == pytest.approx((2.0, 12.0)), "two nodes for two hours"
 
 
 def test_what_never_ran_has_no_estimate(load):
