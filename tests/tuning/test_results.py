@@ -45,6 +45,16 @@ def test_a_record_may_hold_what_unicode_takes_for_the_end_of_a_line(results):
     assert [trial.error for trial in results.read_trials()] == ["one\u2028two\x85three"]
 
 
+def test_a_search_keeps_its_identity_over_its_sessions_and_shares_it_with_no_other(results, tmp_path):
+    path = tmp_path / "x.yaml"
+    path.write_text("name: x\n", encoding="utf-8")
+    other = Results(tmp_path / "other", results.store_url)
+    for each in (results, other, results):
+        each.open(load_experiment(path))
+        first = results.search_id
+    assert first == results.search_id != other.search_id != ""
+
+
 def test_two_drivers_never_work_in_one_folder(results):
     refused = pytest.raises(TicketsError, match="another process runs or confirms the search")
     with results.alone(), refused, results.alone():

@@ -40,7 +40,12 @@ def confirm(folder: Path, top: int, seeds: int, rows: int | None, store: str | N
         settings = experiment.settings
         # Last: an open tracker shows the search as running until the confirmation is in it.
         tracker = open_tracker(
-            settings.tracking, results.folder, settings.name, experiment.resolved(), summary.config_digest
+            settings.tracking,
+            results.folder,
+            settings.name,
+            experiment.resolved(),
+            summary.config_digest,
+            results.search_id,
         )
         tracker.log_confirmation(found, summary.status, files)
     print_confirmation(found, console)

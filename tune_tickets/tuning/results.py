@@ -2,6 +2,7 @@
 
 import json
 import os
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -85,6 +86,15 @@ class Results:
         """Finished trials, one JSON record a line, written as they finish."""
         return self.folder / "trials.jsonl"
 
+    @property
+    def search_id(self) -> str:
+        """Tells this search from others of the same experiment; the same in all its sessions."""
+        return self._identity.read_text(encoding="utf-8") if self._identity.exists() else ""
+
+    @property
+    def _identity(self) -> Path:
+        return self.folder / ".search"
+
     def check(self, experiment: Experiment, resume: bool) -> None:
         """Refuse to mix experiments: a folder is new, or holds the one to go on with."""
         if self.config.exists():
@@ -105,6 +115,8 @@ class Results:
     def open(self, experiment: Experiment) -> None:
         """Make the folder."""
         self.attacked.mkdir(parents=True, exist_ok=True)
+        if not self._identity.exists():
+            write_whole(self._identity, uuid.uuid4().hex)
         write_whole(self.config, to_yaml(experiment))
 
     @contextmanager

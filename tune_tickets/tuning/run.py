@@ -81,7 +81,9 @@ def _run(
     started: float,
 ) -> Finished:
     settings = experiment.settings
-    tracker = open_tracker(settings.tracking, results.folder, settings.name, experiment.resolved(), experiment.digest)
+    tracker = open_tracker(
+        settings.tracking, results.folder, settings.name, experiment.resolved(), experiment.digest, results.search_id
+    )
     tracker.log_inputs(search_inputs(settings, world, Store(results.store_url)))
     records = results.read_trials()
     searcher = TicketSearch(experiment, open_storage(results.optuna), records, retry_errors)
