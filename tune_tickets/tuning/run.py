@@ -67,7 +67,6 @@ def run_experiment(
     results.check(experiment, resume)
     world = preflight(experiment, Store(results.store_url))
     with results.alone():
-        results.open(experiment)
         return _run(experiment, world, results, emit, resume, retry_errors, started)
 
 
@@ -81,17 +80,7 @@ def _run(
     started: float,
 ) -> Finished:
     settings = experiment.settings
-    tracker = open_tracker(
-        settings.tracking, results.folder, settings.name, experiment.resolved(), experiment.digest, results.search_id
-    )
-    tracker.log_inputs(search_inputs(settings, world, Store(results.store_url)))
-    records = results.read_trials()
-    searcher = TicketSearch(experiment, open_storage(results.optuna), records, retry_errors)
-    if resume:
-        emit(Note(searcher.found.describe()))
     stopper = Stopper(Ledger(settings, results.spent, nodes=alive_nodes))
-    observer = Observer(experiment, searcher, results, tracker, emit, stopper)
-    observer.recall(records)
     context = TrialContext(experiment, world, results.store_url, broker=f"broker-{experiment.digest[:12]}")
     databases = [results.optuna, results.mlflow]
     with (
@@ -101,6 +90,22 @@ def _run(
     ):
         if room is not None:
             emit(Note(room))
+        results.open(experiment)  # not before there is room for its stages
+        records = results.read_trials()
+        searcher = TicketSearch(experiment, open_storage(results.optuna), records, retry_errors)
+        if resume:
+            emit(Note(searcher.found.describe()))
+        tracker = open_tracker(
+            settings.tracking,
+            results.folder,
+            settings.name,
+            experiment.resolved(),
+            experiment.digest,
+            results.search_id,
+        )
+        tracker.log_inputs(search_inputs(settings, world, Store(results.store_url)))
+        observer = Observer(experiment, searcher, results, tracker, emit, stopper)
+        observer.recall(records)
         broker = start_broker(context.broker, results.store_url, settings.resources)
         observer.follow(BrokerRunner(broker, results.store_url, "driver").tell_values)
         failures: list[str] = []
