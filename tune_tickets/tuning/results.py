@@ -16,6 +16,7 @@ from ruamel.yaml import YAML
 from tune_tickets.config import Experiment, Settings, load_experiment
 from tune_tickets.errors import ConfigError, TicketsError
 from tune_tickets.records import TrialRecord
+from tune_tickets.trial.files import sync_folder
 
 DEFAULT_ROOT = Path("results")
 
@@ -167,6 +168,7 @@ def write_whole(path: Path, text: str) -> None:
         stream.flush()
         os.fsync(stream.fileno())
     os.replace(partial, path)
+    sync_folder(str(path.parent))
 
 
 def _ends_a_line(path: Path) -> bool:
