@@ -21,7 +21,8 @@ from tune_tickets.trial.stage import Stage, StageResult, digest_of
 from tune_tickets.trial.store import BROKERS, Store, Unreadable
 
 POLL_SECONDS = 2.0
-HEARTBEAT_SECONDS = 15.0
+HEARTBEAT_SECONDS = 120.0
+"""A trial is silent while the driver waits for a tracking server, and while its process is started again."""
 FORCE_SECONDS = 10.0
 LEASE_SECONDS = 0.5
 
