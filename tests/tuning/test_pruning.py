@@ -174,6 +174,13 @@ def test_a_checkpoint_replaced_while_it_is_verified_is_no_damage(tmp_path, monke
     assert verify(store, inventory(store), lambda done, total: None) == []
 
 
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"at": "now", "results": "x"}', b'{"at": null}'])
+def test_a_mark_that_cannot_be_read_is_of_nobody(tmp_path, content):
+    store = Store(str(tmp_path / "store"))
+    store.write(f"{store.root}/in-use/abc.json", content)
+    assert searches_at_work(store) == []
+
+
 def checkpoint_size(store: Store, stage: Stage) -> int:
     return Path(store.folder(stage.name, stage.digest), "checkpoint.json").stat().st_size
 
