@@ -66,6 +66,28 @@ def test_a_stage_wanted_by_many_trials_is_computed_once_and_followed_by_all(sett
     assert all([record["epoch"] for record in history] == list(range(1, 9)) for history in histories)
 
 
+def test_the_time_of_a_stage_is_counted_while_it_computes_and_also_if_it_comes_to_nothing(setting):
+    broker, url, pipeline = setting
+    assert ray.get(broker.take_seconds.remote()) == 0.0
+    began = time.monotonic()
+    runner = BrokerRunner(broker, url, "trial")
+
+    def give_up() -> None:
+        with pytest.raises(StageFailed):
+            runner.run(retraining(pipeline, 1000))
+
+    thread = threading.Thread(target=give_up)
+    thread.start()
+    under_way(broker, records=1)
+    assert 0.0 < (first := ray.get(broker.take_seconds.remote())) < time.monotonic() - began
+    runner.stop()
+    thread.join(timeout=60)
+    while ray.get(broker.snapshot.remote()):
+        time.sleep(0.1)
+    assert 0.0 < ray.get(broker.take_seconds.remote()) < time.monotonic() - began - first
+    assert ray.get(broker.take_seconds.remote()) == 0.0
+
+
 def test_trials_with_different_goals_on_one_trajectory_take_turns(setting):
     broker, url, pipeline = setting
     method = pipeline.settings.method

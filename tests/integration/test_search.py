@@ -1,9 +1,11 @@
 """The one command, end to end on the tiny model: results, reuse, failures, Ctrl-C."""
 
 import json
+import os
 import shutil
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import optuna
@@ -215,6 +217,33 @@ def test_ctrl_c_ends_in_good_order_and_the_search_can_go_on(start, cli, tiny_yam
     assert len(runs_of(out)) == 1 + 5 + 1
     kept = {trial.id: trial.metrics for trial in after.trials}
     assert all(kept[trial.id] == trial.metrics for trial in before.trials if trial.status == "complete")
+
+
+def test_a_trial_whose_process_is_killed_goes_on_in_another(start, tiny_yaml, tmp_path, environment):
+    out = tmp_path / "out"
+    more = ("search.trials=2", "search.concurrency=1", "retraining.epochs=20")
+    process = start("run", tiny_yaml, *more, "--output", out)
+    os.kill(coordinator(environment, out / "store" / "retrain"), signal.SIGKILL)
+    printed, _ = process.communicate(timeout=240)
+    assert process.returncode == 0, printed
+    summary = summary_of(out)
+    assert [(trial.status, trial.attempt) for trial in summary.trials] == [("complete", 1)] * 2, printed
+    assert all([epoch for epoch, _ in trial.rungs] == list(range(1, 21)) for trial in summary.trials)
+    assert states_of(out) == [TrialState.COMPLETE] * 2
+    assert len(runs_of(out)) == 1 + 2 + 1
+
+
+def coordinator(environment: dict[str, str], retrained: Path) -> int:
+    """The process of the only trial under way, once it and the dense control are being trained."""
+    deadline = time.monotonic() + 240
+    while time.monotonic() < deadline:
+        time.sleep(0.1)
+        for process in Path("/proc").glob("[0-9]*") if len(list(retrained.glob("*/history.json"))) > 1 else ():
+            with suppress(OSError):
+                ours = f"{TAG}={environment[TAG]}".encode() in (process / "environ").read_bytes().split(b"\0")
+                if ours and (process / "cmdline").read_bytes().startswith(b"ray::ImplicitFunc"):
+                    return int(process.name)
+    pytest.fail("no trial is under way")
 
 
 def test_a_ticket_that_can_no_longer_win_is_given_up_with_its_bound(cli, tiny_yaml, tmp_path):

@@ -112,8 +112,8 @@ def open_again(results):
     from tune_tickets.tracking.location import artifact_folder, database_uri
     from tune_tickets.tracking.tracker import Tracker
 
-    return lambda digest="digest", settings=SETTINGS: Tracker(
-        database_uri(results), artifact_folder(results), "demo", settings, digest
+    return lambda digest="digest", settings=SETTINGS, search="": Tracker(
+        database_uri(results), artifact_folder(results), "demo", settings, digest, search
     )
 
 

@@ -256,6 +256,15 @@ def test_another_config_gets_its_own_parent(open_again, client):
     assert len(client.search_runs([experiment.experiment_id])) == 4
 
 
+def test_two_searches_of_one_configuration_on_one_server_have_runs_of_their_own(open_again, client):
+    play(open_again(search="one"))
+    play(open_again(search="two"))
+    play(open_again(search="two"))
+    [experiment] = [each for each in client.search_experiments() if each.name == "demo"]
+    names = [run.info.run_name for run in client.search_runs([experiment.experiment_id])]
+    assert sorted(names) == ["demo", "demo", "dense", "dense", "trial 0", "trial 0"]
+
+
 def test_many_and_long_params_and_odd_names_are_taken(open_again, runs):
     settings = SETTINGS | {"wide": {f"key{n}": n for n in range(250)}, "long": "x" * 9000, "odd": {"a@b": 1}}
     tracker = open_again("digest", settings)

@@ -92,8 +92,8 @@ KINDS: dict[str, tuple[object, Callable[[Pipeline], None]]] = {
 }
 
 
-def setting(kind: str, yaml: Path, corpus: Path) -> tuple[Experiment, Settings]:
-    """An experiment, and the settings of a trial that has a stage of this kind."""
+def setting(kind: str, yaml: Path, corpus: Path, patience: float) -> tuple[Experiment, Settings]:
+    """An experiment, and the settings of a trial that has a stage of this kind; a dear checkpoint may wait."""
     overrides = {"masked_lm": FITTING, "mlm_search": [ORTICKET.format(corpus=corpus)]}.get(kind, ())
     experiment = load_experiment(yaml, overrides)
     settings = experiment.settings if kind == "mlm_search" else experiment.at(POINT)
@@ -101,16 +101,21 @@ def setting(kind: str, yaml: Path, corpus: Path) -> tuple[Experiment, Settings]:
     changes = {
         "retraining": Retraining(**FINETUNING | {"epochs": 2}),
         "method": method or settings.method,
-        "resources": settings.resources.model_copy(update={"checkpoint_seconds": 0.0}),
+        "resources": settings.resources.model_copy(update={"checkpoint_seconds": patience}),
     }
     return experiment, settings.model_copy(update=changes)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_stage_cut_off_within_an_epoch_ends_with_the_same_bits(kind, tiny_yaml, tiny_data, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("kind", "patience"), [*((kind, 0.0) for kind in KINDS), ("search", 3600.0), ("mlm_search", 3600.0)]
+)
+def test_a_stage_cut_off_within_an_epoch_ends_with_the_same_bits(
+    kind, patience, tiny_yaml, tiny_data, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("tune_tickets.trial.execution._CHECKPOINT_SHARE", 1e-9)  # all checkpoints are dear
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("\n".join(line.rsplit(",", 1)[0] for line in tiny_data.read_text().splitlines()[1:121]))
-    experiment, settings = setting(kind, tiny_yaml, corpus)
+    experiment, settings = setting(kind, tiny_yaml, corpus, patience)
     cutting = CutOnce(str(tmp_path / "cut"), kind, settings.resources, monkeypatch)
     found = []
     for runner in (LocalRunner(str(tmp_path / "whole"), settings.resources), cutting):

@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from tune_tickets.errors import StoreError
 from tune_tickets.trial.stage import Stage, StageKey
 from tune_tickets.trial.store import Store
+from tune_tickets.tuning.results import write_whole
 
 STAGE = Stage("draw", {"kind": "random", "ratio": 0.5}, {"search": StageKey("search", "ab", "content-1")})
 
@@ -97,6 +100,25 @@ def test_a_failed_write_leaves_the_old_content_and_no_temporary_file(store, tmp_
         store.write(target, b"new")
     assert [path.name for path in (tmp_path / "store").iterdir()] == ["file"]
     assert store.read_path(target) == b"old"
+
+
+def test_a_write_is_on_disk_with_its_name_when_it_returns(store, tmp_path, monkeypatch):
+    steps = []
+    fsync, replace = os.fsync, os.replace
+
+    def synced(handle: int) -> None:
+        steps.append("folder" if stat.S_ISDIR(os.fstat(handle).st_mode) else "file")
+        fsync(handle)
+
+    def moved(source, target) -> None:
+        steps.append("move")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", moved)
+    store.write(f"{store.root}/new/result.json", b"{}")
+    write_whole(tmp_path / "config.yaml", "name: x")
+    assert steps == ["file", "move", "folder"] * 2
 
 
 def test_a_checkpoint_is_replaced_whole_and_ignored_when_damaged(store, tmp_path):

@@ -119,6 +119,68 @@ def test_what_broken_off_work_has_left_goes_after_a_day(tmp_path):
     assert store.read(store.result(done), "mask.safetensors") == b"draw 1 mask.safetensors"
 
 
+def test_what_killed_workers_drivers_and_brokers_have_left_goes_after_a_day(tmp_path):
+    store = Store(str(tmp_path / "store"))
+    store.save_checkpoint(Stage("retrain", {"number": 0}), {"state.pt": b"state"})
+    finish(store, "retrain", 0, "ticket.safetensors")  # and was killed before the checkpoint was dropped
+    store.write(f"{store.root}/brokers/abc/values.json", b"[]")
+    store.write(f"{store.root}/nodes/abc/token", b"abc")
+    assert removals(store, inventory(store), [], Policy(0)) == [], "they may still be at work"
+    for path in Path(store.root).rglob("*"):
+        os.utime(path, (time.time() - 90000, time.time() - 90000))
+    for item in removals(store, inventory(store), [], Policy(0)):
+        assert item.what == "leftovers"
+        remove(store, item)
+    assert {path.split("/")[0] for path in store.files()} == {"retrain"}
+    [entry] = inventory(store)
+    assert sorted(path.rsplit("/", 1)[-1] for path in entry.files) == [
+        "result.json", "stage.json", "ticket.safetensors"
+    ]  # fmt: skip
+
+
+def test_a_pruning_that_was_cut_off_goes_on_without_making_damage_of_what_is_gone(tmp_path, monkeypatch):
+    store = Store(str(tmp_path / "store"))
+    finish(store, "masked_lm", 0, "masked_lm/model.safetensors", "masked_lm/config.json")
+
+    def prune() -> None:
+        for item in removals(store, inventory(store), [], Policy(keep_last=0, orphans=True)):
+            remove(store, item)
+
+    steps = iter([Store.remove, interrupted])
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "remove", lambda self, path: next(steps)(self, path))
+        with pytest.raises(KeyboardInterrupt):
+            prune()
+    prune()
+    assert not any(path.endswith(("model.safetensors", "config.json")) for path in store.files())
+    assert verify(store, inventory(store), lambda done, total: None) == []
+
+
+def interrupted(store: Store, path: str) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_checkpoint_replaced_while_it_is_verified_is_no_damage(tmp_path, monkeypatch):
+    store, stage = Store(str(tmp_path / "store")), Stage("retrain", {"number": 0})
+    store.begin(stage)
+    store.save_checkpoint(stage, {"state.pt": b"first"})
+    hashed = Store.sha256
+
+    def late(self: Store, path: str) -> str | None:
+        store.save_checkpoint(stage, {"state.pt": b"second"})
+        return hashed(self, path)
+
+    monkeypatch.setattr(Store, "sha256", late)
+    assert verify(store, inventory(store), lambda done, total: None) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"at": "now", "results": "x"}', b'{"at": null}'])
+def test_a_mark_that_cannot_be_read_is_of_nobody(tmp_path, content):
+    store = Store(str(tmp_path / "store"))
+    store.write(f"{store.root}/in-use/abc.json", content)
+    assert searches_at_work(store) == []
+
+
 def checkpoint_size(store: Store, stage: Stage) -> int:
     return Path(store.folder(stage.name, stage.digest), "checkpoint.json").stat().st_size
 

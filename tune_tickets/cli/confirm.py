@@ -1,6 +1,5 @@
 """The verb `confirm`: the best tickets of a search on fresh seeds and report rows."""
 
-import os
 from pathlib import Path
 
 from rich.console import Console
@@ -8,7 +7,7 @@ from rich.console import Console
 from tune_tickets.config import load_experiment
 from tune_tickets.errors import ConfigError
 from tune_tickets.reporting.summary import read_summary
-from tune_tickets.tuning.results import finished_results
+from tune_tickets.tuning.results import finished_results, write_whole
 
 
 def confirm(folder: Path, top: int, seeds: int, rows: int | None, store: str | None) -> None:
@@ -31,19 +30,24 @@ def confirm(folder: Path, top: int, seeds: int, rows: int | None, store: str | N
     console = Console()
     chosen = choose(summary, top)
     console.print(f"Confirming {', '.join(trial.id for trial in chosen)} of {results.folder}", highlight=False)
-    with make_view(0, console) as view:
-        found = confirm_tickets(experiment, summary, results, top, seeds, rows, view.handle)
-    partial = results.confirmation.with_suffix(".partial")
-    partial.write_text(found.model_dump_json(indent=2) + "\n", encoding="utf-8")
-    os.replace(partial, results.confirmation)
-    settings = experiment.settings
-    tracker = open_tracker(
-        settings.tracking, results.folder, settings.name, experiment.resolved(), summary.config_digest
-    )
-    pictures, undrawn = draw_pictures(results, summary)  # again, with means and deviations over the seeds
-    report = leave_report(results.folder)
-    files = {results.confirmation.name: results.confirmation} | pictures | report.files
-    tracker.log_confirmation(found, summary.status, files)
+    with results.alone():
+        with make_view(0, console) as view:
+            found = confirm_tickets(experiment, summary, results, top, seeds, rows, view.handle)
+        write_whole(results.confirmation, found.model_dump_json(indent=2) + "\n")
+        pictures, undrawn = draw_pictures(results, summary)  # again, with means and deviations over the seeds
+        report = leave_report(results.folder)
+        files = {results.confirmation.name: results.confirmation} | pictures | report.files
+        settings = experiment.settings
+        # Last: an open tracker shows the search as running until the confirmation is in it.
+        tracker = open_tracker(
+            settings.tracking,
+            results.folder,
+            settings.name,
+            experiment.resolved(),
+            summary.config_digest,
+            results.search_id,
+        )
+        tracker.log_confirmation(found, summary.status, files)
     print_confirmation(found, console)
     ends = (f"All figures: {results.confirmation}", f"Pictures: {results.pictures}", f"Report: {results.report}")
     for line in (*undrawn, *report.problems, *tracker.problems, *ends):

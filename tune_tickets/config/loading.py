@@ -83,9 +83,12 @@ class Experiment:
 
     @property
     def digest(self) -> str:
-        """Identity of the experiment: two files that mean the same have the same digest. A budget changes no figure."""
+        """Identity of the experiment: two files that mean the same have the same digest.
+
+        What it may cost and where its stages run are no part of it: a search goes on elsewhere, and with more.
+        """
         identity = self.resolved()
-        del identity["search"]["budget"]
+        del identity["search"]["budget"], identity["resources"]
         canonical = json.dumps(identity, sort_keys=True)
         return hashlib.sha256(canonical.encode()).hexdigest()
 

@@ -84,12 +84,15 @@ class NullTracker:
 
 
 def open_tracker(
-    tracking: Tracking, results: Path, name: str, settings: dict[str, Any], config_digest: str
+    tracking: Tracking, results: Path, name: str, settings: dict[str, Any], config_digest: str, search: str = ""
 ) -> AnyTracker:
-    """The tracker that the `tracking:` section asks for; by default MLflow with SQLite inside `results`."""
+    """The tracker that the `tracking:` section asks for; by default MLflow with SQLite inside `results`.
+
+    `search` tells a search from others of the same configuration on the same server.
+    """
     if not tracking.mlflow:
         return NullTracker()
     from tune_tickets.tracking.tracker import Tracker  # imports mlflow, which takes seconds
 
     uri = tracking.uri or database_uri(results)
-    return Tracker(uri, artifact_folder(results), tracking.experiment or name, settings, config_digest)
+    return Tracker(uri, artifact_folder(results), tracking.experiment or name, settings, config_digest, search)

@@ -10,6 +10,8 @@ from tune_tickets.tracking.naming import TAG_LENGTH, flatten
 
 EXPERIMENT = "tickets.experiment"
 CONFIG = "tickets.config"
+SEARCH = "tickets.search"
+"""Tells two searches of one configuration apart that share a server."""
 ROLE = "tickets.role"
 KEY = "tickets.key"
 PARENT = "mlflow.parentRunId"

@@ -1,7 +1,7 @@
 """The driver's record in MLflow: one parent run per experiment, one nested run per trial and control.
 
-Everything is idempotent by tags (experiment, config digest, trial id): a repeated call, or a new tracker after a crash,
-goes on with the runs that are there.
+Everything is idempotent by tags (experiment, config digest, search, trial id): a repeated call, or a new tracker after
+a crash, goes on with the runs that are there.
 """
 
 from collections.abc import Mapping
@@ -28,10 +28,20 @@ class Tracker:
     """Opening it raises if the store cannot be used; after that a failed write is retried and named in `problems`."""
 
     def __init__(
-        self, uri: str, artifact_root: Path, experiment: str, settings: dict[str, Any], config_digest: str
+        self,
+        uri: str,
+        artifact_root: Path,
+        experiment: str,
+        settings: dict[str, Any],
+        config_digest: str,
+        search: str = "",
     ) -> None:
         self._settings: dict[str, Any] = without_passwords(settings)
-        self._identity = {tagging.EXPERIMENT: str(settings.get("name", experiment)), tagging.CONFIG: config_digest}
+        self._identity = {
+            tagging.EXPERIMENT: str(settings.get("name", experiment)),
+            tagging.CONFIG: config_digest,
+            tagging.SEARCH: search,
+        }
         self._name, self._inputs = experiment, SearchInputs()
         self._backlog = Backlog()
         objective = settings.get("objective", {})
@@ -52,7 +62,7 @@ class Tracker:
         mine = [
             run
             for run in self._book.search(tagging.CONFIG, self._identity[tagging.CONFIG])
-            if run.tags.get(tagging.EXPERIMENT) == self._identity[tagging.EXPERIMENT]
+            if all(run.tags.get(tag, "") == value for tag, value in self._identity.items())
         ]
         parents = [run for run in mine if run.tags.get(tagging.ROLE) == "experiment"]
         parent = parents[0] if parents else self._create(self._identity[tagging.EXPERIMENT], "experiment", {}, {})

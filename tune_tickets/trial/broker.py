@@ -12,15 +12,17 @@ import ray
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from tune_tickets.config.resources import Resources
+from tune_tickets.errors import StoreError
 from tune_tickets.trial.execution import execute
 from tune_tickets.trial.ground import check_node
 from tune_tickets.trial.lease import LeaseHeld, holder_of
 from tune_tickets.trial.quarantine import Lost, finished, lost
 from tune_tickets.trial.stage import Stage, StageResult, digest_of
-from tune_tickets.trial.store import Store, Unreadable
+from tune_tickets.trial.store import BROKERS, Store, Unreadable
 
 POLL_SECONDS = 2.0
-HEARTBEAT_SECONDS = 15.0
+HEARTBEAT_SECONDS = 120.0
+"""A trial is silent while the driver waits for a tracking server, and while its process is started again."""
 FORCE_SECONDS = 10.0
 LEASE_SECONDS = 0.5
 
@@ -50,6 +52,8 @@ class _Running:
     total: int = 0
     records: int = 0
     cancelled_at: float | None = None
+    counted: float | None = None
+    """Until when its time has been counted; None before its task has begun."""
     reply: Reply | None = None
 
 
@@ -64,6 +68,7 @@ class _Elsewhere:
 
 def compute(broker: Any, stage: Stage, resources: Resources, store_url: str, owner: str) -> StageResult:  # noqa: ANN401
     """The body of every stage task."""
+    broker.note.remote(stage.digest, 0, 0, 0)
     check_node()
 
     def note(done: int, total: int, records: int) -> None:
@@ -93,8 +98,9 @@ class Broker:
         context = ray.get_runtime_context()
         self._owner = f"{context.get_node_id()}/{context.get_actor_id()}"
         """The same when it is started again, and different on every cluster."""
-        self._kept = f"{self._store.folder('brokers', digest_of(self._owner)[:16])}/values.json"
-        self._values: list[tuple[float, ...]] = [tuple(each) for each in json.loads(self._read_values())]
+        self._kept = f"{self._store.folder(BROKERS, digest_of(self._owner)[:16])}/values.json"
+        self._values = self._read_values()
+        self._seconds = 0.0
         self._task = ray.remote(compute).options(
             num_cpus=resources.cpus,
             num_gpus=resources.gpus,
@@ -149,12 +155,14 @@ class Broker:
             self._cancel(running)
 
     async def note(self, digest: str, done: int, total: int, records: int) -> None:
-        """A stage tells how far it is."""
+        """A stage tells how far it is, for the first time when its task begins."""
         running = self._running.get(digest)
         if running is not None:
+            running.counted = running.counted or time.monotonic()
             running.done, running.total = done, total
-            if records > running.records:
-                running.records = records
+            grown = records > running.records
+            running.records = records  # a task that is tried again begins with those of its checkpoint
+            if grown:
                 running.changed.set()
 
     async def snapshot(self) -> list[dict[str, Any]]:
@@ -181,6 +189,13 @@ class Broker:
             self._values.append(values)
             self._store.write(self._kept, json.dumps(self._values).encode())
 
+    async def take_seconds(self) -> float:
+        """How long stages have computed since the last call, all together; also those that come to nothing."""
+        for running in self._running.values():
+            self._count(running)
+        taken, self._seconds = self._seconds, 0.0
+        return taken
+
     async def best_values(self) -> list[tuple[float, ...]]:
         """What finished trials have reached: what a trial under way must beat."""
         return list(self._values)
@@ -194,8 +209,18 @@ class Broker:
         for stage in running:
             await self._change(stage)
 
-    def _read_values(self) -> bytes:
-        return self._store.read_path(self._kept) or b"[]"
+    def _read_values(self) -> list[tuple[float, ...]]:
+        """What its predecessor knew; what cannot be read only lets trials run on that could not win."""
+        try:
+            return [tuple(map(float, each)) for each in self._store.read_json(self._kept) or []]
+        except (StoreError, TypeError, ValueError):
+            return []
+
+    def _count(self, running: _Running) -> None:
+        if running.counted is not None:
+            now = time.monotonic()
+            self._seconds += now - running.counted
+            running.counted = now
 
     def _launch(self, stage: Stage) -> _Running:
         handle = ray.get_runtime_context().current_actor
@@ -213,6 +238,7 @@ class Broker:
             running.reply = Reply("queued")
         except Exception as error:
             running.reply = Reply("queued") if running.cancelled_at is not None else self._failed(error)
+        self._count(running)
         self._running.pop(running.stage.digest, None)
         running.changed.set()
 
@@ -221,9 +247,11 @@ class Broker:
         cause = getattr(error, "cause", None) or error
         if isinstance(cause, LeaseHeld):
             return Reply("queued")
-        return Reply(
-            "failed", error=explain(error), lost=lost(self._store, cause) if isinstance(cause, Unreadable) else None
-        )
+        try:
+            found = lost(self._store, cause) if isinstance(cause, Unreadable) else None
+        except Exception as trouble:  # whoever waits is told something, also while the store is out of reach
+            return Reply("failed", error=f"{explain(error)}, and it could not be set aside: {explain(trouble)}")
+        return Reply("failed", error=explain(error), lost=found)
 
     async def _change(self, running: _Running) -> None:
         if running.reply is not None:

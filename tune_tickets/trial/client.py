@@ -1,6 +1,6 @@
 """The trial's side of the broker."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -39,16 +39,28 @@ def start_broker(name: str, store_url: str, resources: Any) -> Any:  # noqa: ANN
 class BrokerRunner:
     """Gets stages done by the broker. `waiter` names the trial."""
 
-    def __init__(self, broker: Any, store_url: str, waiter: str) -> None:  # noqa: ANN401 - an actor handle
+    def __init__(
+        self,
+        broker: Any,  # noqa: ANN401 - an actor handle
+        store_url: str,
+        waiter: str,
+        ended: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`ended` is asked every now and then whether to go on waiting."""
         self.store_url = store_url
         self._broker = broker
         self._waiter = waiter
         self._store = Store(store_url)
-        self.stopped = False
+        self._stopped, self._ended = False, ended
 
     def stop(self) -> None:
         """Give up waiting soon, from another thread."""
-        self.stopped = True
+        self._stopped = True
+
+    @property
+    def stopped(self) -> bool:
+        """Whether nothing is waited for any more."""
+        return self._stopped or self._ended()
 
     def run(self, stage: Stage, on_record: OnRecord | None = None) -> StageResult:
         """Wait for the stage, following its history."""
@@ -59,18 +71,21 @@ class BrokerRunner:
                 launched = launched or reply.launched
                 if reply.state == "failed":
                     raise reply.lost or StageFailed(f"stage '{stage.name}' failed: {reply.error}")
-                if on_record is not None and reply.state in ("running", "done"):
-                    history = reply.result.history if reply.result else self._store.history(stage.name, stage.digest)
-                    for record in history[seen:]:
+                for record in self._news(stage, reply, seen):
+                    seen += 1
+                    if on_record is not None:
                         on_record(record)
-                    seen = max(seen, len(history))
-                else:
-                    seen = max(seen, reply.records)
                 if reply.result is not None:
                     return replace(reply.result, computed=launched)
             raise StageFailed(f"stage '{stage.name}' is no longer waited for")
         finally:
             self._broker.leave.remote(stage.digest, self._waiter)
+
+    def _news(self, stage: Stage, reply: Reply, seen: int) -> list[dict[str, Any]]:
+        """What the history has grown by; what lies there before the stage has reported is of another goal or try."""
+        if reply.result is not None:
+            return reply.result.history[seen:]
+        return self._store.history(stage.name, stage.digest)[seen : reply.records] if reply.records > seen else []
 
     def run_all(self, stages: Sequence[Stage]) -> list[StageResult]:
         """Ask for all stages at once, so that a cluster sees how much it could do, and wait for the last."""

@@ -16,6 +16,15 @@ from tune_tickets.errors import StoreError
 _PART_BYTES = 1024 * 1024
 
 
+def sync_folder(folder: str) -> None:
+    """Have the names in a local folder on disk: a file that was moved there may else be gone with the machine."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 class Files:
     """A folder, local or remote."""
 
@@ -36,7 +45,7 @@ class Files:
             return None
 
     def write(self, path: str, content: bytes) -> None:
-        """Write atomically: readers see the old content or the new, never a part."""
+        """Write atomically: readers see the old content or the new, never a part, also after a loss of power."""
         if not self.local:
             self._fs.pipe_file(path, content)  # object stores put whole objects
             return
@@ -49,6 +58,7 @@ class Files:
                 stream.flush()
                 os.fsync(stream.fileno())
             os.replace(temporary, path)
+            sync_folder(folder)
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise

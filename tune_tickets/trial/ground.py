@@ -26,6 +26,8 @@ ENVIRONMENT = "TUNE_TICKETS_GROUND"
 """Holds the driver's ground, in workers of a cluster only."""
 _PACKAGES = ("torch", "transformers", "tokenizers", "textattack")
 _TOKEN = "token"
+NODES = "nodes"
+"""In the store: a folder for every driver, with its token and what nodes have left there."""
 
 
 @dataclass(frozen=True)
@@ -121,4 +123,4 @@ def _store_problems(ground: Ground, name: str) -> list[str]:
 
 def _folder(ground: Ground) -> tuple[fsspec.AbstractFileSystem, str]:
     files, root = fsspec.core.url_to_fs(ground.store_url)
-    return files, f"{root}/nodes/{ground.token}"
+    return files, f"{root}/{NODES}/{ground.token}"

@@ -47,7 +47,7 @@ def searches_at_work(store: Store) -> list[str]:
     found = []
     for path in store.files():
         if path.startswith(f"{IN_USE}/"):
-            with suppress(StoreError, KeyError, TypeError):
+            with suppress(StoreError, KeyError, TypeError, ValueError):  # cut off when its driver was killed
                 mark = store.read_json(f"{store.root}/{path}")
                 if time.time() - float(mark["at"]) < STALE_SECONDS:
                     found.append(f"{mark['results']} (process {mark['pid']} on {mark['host']})")

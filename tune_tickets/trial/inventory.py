@@ -100,7 +100,7 @@ def _flaws(store: Store, entry: Entry) -> Iterator[Flaw]:
     if (pointer := store.checkpoint(folder)) is not None:
         part, files = pointer
         bad = [file for file, sha256 in files.items() if store.sha256(f"{folder}/{part}/{file}") != sha256]
-        if bad:
+        if bad and store.checkpoint(folder) == pointer:  # a running stage may have replaced it meanwhile
             paths = (f"{folder}/{CHECKPOINT}", f"{folder}/{part}")
             yield Flaw(
                 entry.name, entry.digest, f"{', '.join(bad)} of the checkpoint is not what was saved", paths=paths

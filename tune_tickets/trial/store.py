@@ -16,6 +16,8 @@ from tune_tickets.trial.files import Files
 from tune_tickets.trial.stage import Stage, StageKey, StageResult, digest_of
 
 RESULT, RECIPE, HISTORY, CHECKPOINT, PRUNED = "result", "stage", "history.json", "checkpoint.json", "pruned.json"
+BROKERS = "brokers"
+"""Beside the stages: what brokers know and would forget if they were started again."""
 
 
 class Unreadable(StoreError):

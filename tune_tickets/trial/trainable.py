@@ -24,6 +24,8 @@ from tune_tickets.trial.pipeline import Pipeline, Rival, World
 EPOCH = "epoch"
 BOUND = "bound"
 """The best values that were left for a trial which was given up because they lose."""
+FAILED = "failed"
+"""Why a trial has no verdict: the last word of one that met an error."""
 PROBE = "probe_score"
 """What ASHA looks at: the geometric mean of kappa on clean rows and accuracy under an embedding-space attack."""
 
@@ -55,8 +57,8 @@ def run_trial(params: dict[str, Scalar], context: TrialContext) -> None:
         report({BOUND: list(beaten.bound), "attacked_rows": beaten.rows, "note": str(beaten)})
         return
     except Exception as error:
-        report({"failed": str(error)})
-        raise
+        report({FAILED: str(error)})  # not raised: what raises or dies without a word is started again
+        return
     objective = pipeline.settings.objective
     verdict = judge(objective, outcome, dense)
     outcome = outcome.model_copy(update={"flags": verdict.objections})

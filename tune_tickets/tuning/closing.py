@@ -169,15 +169,14 @@ def _save_ticket(experiment: Experiment, winner: TrialRecord, results: Results) 
     return None
 
 
-def regain_weights(context: TrialContext, runner: Runner, winner: TrialRecord) -> tuple[StageRecord, ...]:
-    """Compute the winner's weights again, while there are workers, if the store has lost them; gives what it took."""
+def regain_weights(context: TrialContext, runner: Runner, winner: TrialRecord) -> None:
+    """Compute the winner's weights again, while there are workers, if the store has lost them."""
     assert winner.outcome is not None
     pipeline = Pipeline(context.experiment.at(winner.params), context.world, runner)
     for outcome in (winner.outcome, *(transfer.outcome for transfer in winner.outcome.transfers)):
         stage = to_recompute(Store(context.store_url), trained_by(outcome))
         if stage is not None:
             pipeline.recompute(stage)
-    return tuple(pipeline.stages)
 
 
 def trained_by(outcome: Outcome) -> StageKey:

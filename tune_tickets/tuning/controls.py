@@ -14,6 +14,8 @@ from tune_tickets.trial.pipeline import Pipeline
 from tune_tickets.trial.stage import StageKey
 from tune_tickets.trial.trainable import TrialContext
 
+_LOOK_SECONDS = 0.5
+
 
 class DenseControl:
     """The dense control under way beside the trials, which wait for the same stages when they are judged."""
@@ -23,19 +25,15 @@ class DenseControl:
         self._emit = emit
         self._runner = BrokerRunner(broker, context.store_url, "dense")
         self._record: ControlRecord | None = None
-        self._error: Exception | None = None
         self._thread = threading.Thread(target=self._measure, name="dense-control", daemon=True)
         self._wanted = context.experiment.settings.controls.dense
         if self._wanted:
             self._thread.start()
 
-    def result(self, wait: bool) -> ControlRecord | None:
-        """The control, if it is wanted and done (or `wait` says to wait for it)."""
-        if not self._wanted:
-            return None
-        self._thread.join(timeout=None if wait else 0.0)
-        if wait and self._error is not None:
-            raise self._error
+    def result(self, ended: Callable[[], bool]) -> ControlRecord | None:
+        """The control, if it is wanted and could be measured; waits for it until the search has `ended`."""
+        while self._wanted and self._thread.is_alive() and not ended():
+            self._thread.join(timeout=_LOOK_SECONDS)
         return self._record
 
     def close(self) -> None:
@@ -51,8 +49,7 @@ class DenseControl:
             outcome = pipeline.dense_control(lambda record: None)
             self._record = _record("dense", 0, outcome, pipeline)
             self._emit(TrialFinished("dense", "complete", None, headline(outcome.metrics())))
-        except Exception as error:
-            self._error = error
+        except Exception as error:  # the trials are judged without it, so they fail too, and say why
             if not self._runner.stopped:
                 self._emit(TrialFinished("dense", "failed", None, {}, str(error)))
 
@@ -62,8 +59,12 @@ def random_controls(
     broker: Any,  # noqa: ANN401 - an actor handle
     winner: TrialRecord,
     emit: Callable[[Event], None],
+    ended: Callable[[], bool],
 ) -> list[ControlRecord]:
-    """Random tickets with the winner's number of heads and neurons in every layer, trained as the winner was."""
+    """Random tickets with the winner's number of heads and neurons in every layer, trained as the winner was.
+
+    One that fails is left out and said to; none is begun, or waited for, once the search has `ended`.
+    """
     outcome = winner.outcome
     if outcome is None or outcome.draw_digest is None or outcome.mask is None:
         return []
@@ -76,11 +77,16 @@ def random_controls(
     settings = context.experiment.at(winner.params)
     records = []
     for seed in range(settings.controls.random_seeds):
+        if ended():
+            break
         name = f"random-{seed}"
         emit(TrialStarted(name, {}))
-        runner = BrokerRunner(broker, context.store_url, name)
-        pipeline = Pipeline(settings, context.world, runner)
-        measured = pipeline.random_control(like, seed, lambda record: None, others)
+        pipeline = Pipeline(settings, context.world, BrokerRunner(broker, context.store_url, name, ended))
+        try:
+            measured = pipeline.random_control(like, seed, lambda record: None, others)
+        except Exception as error:  # hours of search are not given up for a control
+            emit(TrialFinished(name, "interrupted" if ended() else "failed", None, {}, str(error)))
+            continue
         records.append(_record("random", seed, measured, pipeline))
         emit(TrialFinished(name, "complete", None, headline(measured.metrics())))
     return records

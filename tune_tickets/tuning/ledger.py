@@ -1,13 +1,13 @@
 """What a search has spent over all its sessions, kept beside its results, and whether that is all it may."""
 
 import json
-import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 from tune_tickets.config import Settings
-from tune_tickets.records import StageRecord
+from tune_tickets.errors import TicketsError
+from tune_tickets.tuning.results import write_whole
 
 _HOUR = 3600.0
 _LEAST_SECONDS = 1.0
@@ -16,10 +16,7 @@ KINDS = ("gpu_hours", "cpu_hours", "wall_clock_hours", "money")
 
 
 class Ledger:
-    """Adds up stages as trials report them and the time and nodes between two looks; every look is on disk.
-
-    A stage is charged once it is reported, so what is under way when the limit is reached comes on top of it.
-    """
+    """Adds up the time that stages compute, and the time and nodes between two looks; every look is on disk."""
 
     def __init__(
         self,
@@ -32,17 +29,13 @@ class Ledger:
         self._price = settings.search.budget.price_per_node_hour
         self._resources = settings.resources
         self._path, self._nodes, self._clock = path, nodes, clock
-        self._charged: set[str] = set()
         self._looked = clock()
         self.spent = dict.fromkeys(KINDS, 0.0) | _read(path)
 
-    def charge(self, stages: Iterable[StageRecord]) -> None:
-        """Add the stages that were computed here; one that is reported again is not charged again."""
-        for stage in stages:
-            if not stage.cached and stage.digest not in self._charged:
-                self._charged.add(stage.digest)
-                self.spent["gpu_hours"] += stage.seconds * self._resources.gpus / _HOUR
-                self.spent["cpu_hours"] += stage.seconds * self._resources.cpus / _HOUR
+    def charge(self, seconds: float) -> None:
+        """Add what stages held in this time, finished or not: a stage cut off has cost as much as any other."""
+        self.spent["gpu_hours"] += seconds * self._resources.gpus / _HOUR
+        self.spent["cpu_hours"] += seconds * self._resources.cpus / _HOUR
 
     def exhausted(self) -> str | None:
         """Which limit is reached, in words; None while there is something left."""
@@ -64,12 +57,16 @@ class Ledger:
         self.spent["wall_clock_hours"] += hours
         if self._price is not None:
             self.spent["money"] += hours * self._nodes() * self._price
-        partial = self._path.with_suffix(".partial")
-        partial.write_text(json.dumps(self.spent), encoding="utf-8")
-        os.replace(partial, self._path)
+        write_whole(self._path, json.dumps(self.spent))
 
 
 def _read(path: Path) -> dict[str, float]:
     if not path.exists():
         return {}
-    return {name: float(value) for name, value in json.loads(path.read_text(encoding="utf-8")).items()}
+    try:
+        return {name: float(value) for name, value in json.loads(path.read_text(encoding="utf-8")).items()}
+    except (ValueError, TypeError, AttributeError):
+        raise TicketsError(
+            f"{path} is damaged: what the search has spent cannot be told. Correct it by hand, or remove it to count "
+            "from 0 again"
+        ) from None

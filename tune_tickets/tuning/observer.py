@@ -19,7 +19,7 @@ from tune_tickets.records import Outcome, StageRecord, TrialRecord, TrialStatus,
 from tune_tickets.reporting.progress import EpochReport, Event, TrialFinished, TrialStarted
 from tune_tickets.tracking.protocol import AnyTracker
 from tune_tickets.trial.store import Store
-from tune_tickets.trial.trainable import BOUND, EPOCH, PROBE
+from tune_tickets.trial.trainable import BOUND, EPOCH, FAILED, PROBE
 from tune_tickets.tuning.artifacts import transfer_artifacts, trial_artifacts
 from tune_tickets.tuning.ledger import Ledger
 from tune_tickets.tuning.results import Results
@@ -38,8 +38,7 @@ class Stopper(Unpickled, tune.Stopper):
         self.out_of_budget = False
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """Single trials are ended by the scheduler, not here; what they cost is written down."""
-        self.ledger.charge(_stages(result))
+        """Single trials are ended by the scheduler, not here."""
         return False
 
     def stop_all(self) -> bool:
@@ -122,8 +121,11 @@ class Observer(Unpickled, tune.Callback):
             self._pass_on(self.number_of(trial.trial_id), result["record"])
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:  # noqa: ANN401
-        """A trial ran to its end, or the scheduler ended it."""
+        """A trial ran to its end, or the scheduler ended it, or its last word is of an error."""
         last = self._last.get(trial.trial_id, {})
+        if FAILED in last:
+            self._fail(trial)
+            return
         values = self._values(last)
         self._failures = 0
         if values is not None:
@@ -131,7 +133,15 @@ class Observer(Unpickled, tune.Callback):
         self._finish(trial, "complete" if values is not None else "pruned", last, values)
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:  # noqa: ANN401
-        """A trial died; several in a row end the search."""
+        """The process of a trial died, more often than it may."""
+        self._fail(trial)
+
+    def on_trial_recover(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:  # noqa: ANN401
+        """The process of a trial died and another takes its place: all is told once more, from the store."""
+        self._rungs.pop(trial.trial_id, None)
+
+    def _fail(self, trial: Trial) -> None:
+        """Several in a row end the search."""
         self._finish(trial, "failed", self._last.get(trial.trial_id, {}), None)
         self._failures += 1
         if self._failures >= self._experiment.settings.search.failures_in_a_row and self._stopper.reason is None:
@@ -210,7 +220,7 @@ def name_of(number: int) -> str:
 
 
 def _error(trial: Trial, result: dict[str, Any]) -> str:
-    if "failed" in result:
-        return str(result["failed"])
+    if FAILED in result:
+        return str(result[FAILED])
     cause = trial.get_pickled_error()
     return f"the trial's process ended: {cause}" if cause is not None else "the trial's process ended without a word"

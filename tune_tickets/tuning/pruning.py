@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from typing import Literal
 
+from tune_tickets.trial.ground import NODES
 from tune_tickets.trial.in_use import IN_USE, STALE_SECONDS
 from tune_tickets.trial.inventory import Entry, readable
-from tune_tickets.trial.store import CHECKPOINT, PRUNED, Store
+from tune_tickets.trial.store import BROKERS, CHECKPOINT, PRUNED, Store
 from tune_tickets.tuning.store_users import StoreUser
 
 WEIGHTS = {
@@ -69,6 +70,8 @@ def remove(store: Store, removal: Removal) -> None:
     if removal.what == "weights":
         for attempt in {path.split("/")[0] for path in removal.paths}:
             own = [path.removeprefix(f"{attempt}/") for path in removal.paths if path.startswith(f"{attempt}/")]
+            # Together with those of a `prune` that was cut off.
+            own = sorted({*own, *store.pruned(f"{folder}/{attempt}/{own[0]}", own[0])})
             store.write(f"{folder}/{attempt}/{PRUNED}", json.dumps(own).encode())
     if removal.what == "states of searches" and (pointer := store.checkpoint(folder)) is not None:
         part, files = pointer
@@ -93,10 +96,12 @@ def _checkpoint(store: Store, entry: Entry, may_go: bool) -> Iterator[Removal]:
     pointer = store.checkpoint(store.folder(entry.name, entry.digest))
     part = [] if pointer is None else [path for path in entry.files if path.startswith(f"{pointer[0]}/")]
     state = [path for path in part if path.endswith(f"/{_STATE}")]
+    paths = (CHECKPOINT, *part)
     if not any(entry.results()):
-        paths = (CHECKPOINT, *part)
         yield Removal("checkpoints of unfinished stages", entry, paths, sum(entry.files[path] for path in paths))
-    elif entry.name in EXTENSIBLE and may_go and state:
+    elif entry.name not in EXTENSIBLE:  # its worker was killed before it could take it away
+        yield Removal("leftovers", entry, paths, sum(entry.files[path] for path in paths))
+    elif may_go and state:
         yield Removal("states of searches", entry, tuple(state), sum(entry.files[path] for path in state))
 
 
@@ -116,9 +121,10 @@ def _leftovers(store: Store, entry: Entry) -> Iterator[Removal]:
 
 
 def _marks(store: Store) -> Iterator[Removal]:
-    """Of drivers that were killed."""
+    """Of drivers and brokers that were killed."""
     for path, size in store.files().items():
-        if path.startswith(f"{IN_USE}/") and time.time() - store.modified(f"{store.root}/{path}") > STALE_SECONDS:
+        lasting = {IN_USE: STALE_SECONDS, BROKERS: _DAY, NODES: _DAY}.get(path.split("/")[0])
+        if lasting is not None and time.time() - store.modified(f"{store.root}/{path}") > lasting:
             yield Removal("leftovers", None, (path,), size)
 
 

@@ -2,16 +2,21 @@
 
 import json
 import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from io import StringIO
 from pathlib import Path
 
+from filelock import FileLock, Timeout
 from ruamel.yaml import YAML
 
 from tune_tickets.config import Experiment, Settings, load_experiment
 from tune_tickets.errors import ConfigError, TicketsError
 from tune_tickets.records import TrialRecord
+from tune_tickets.trial.files import sync_folder
 
 DEFAULT_ROOT = Path("results")
 
@@ -82,6 +87,15 @@ class Results:
         """Finished trials, one JSON record a line, written as they finish."""
         return self.folder / "trials.jsonl"
 
+    @property
+    def search_id(self) -> str:
+        """Tells this search from others of the same experiment; the same in all its sessions."""
+        return self._identity.read_text(encoding="utf-8") if self._identity.exists() else ""
+
+    @property
+    def _identity(self) -> Path:
+        return self.folder / ".search"
+
     def check(self, experiment: Experiment, resume: bool) -> None:
         """Refuse to mix experiments: a folder is new, or holds the one to go on with."""
         if self.config.exists():
@@ -102,9 +116,26 @@ class Results:
     def open(self, experiment: Experiment) -> None:
         """Make the folder."""
         self.attacked.mkdir(parents=True, exist_ok=True)
-        partial = self.config.with_suffix(".partial")
-        partial.write_text(to_yaml(experiment), encoding="utf-8")
-        os.replace(partial, self.config)
+        if not self._identity.exists():
+            write_whole(self._identity, uuid.uuid4().hex)
+        write_whole(self.config, to_yaml(experiment))
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other drivers out while the block lasts; the system unlocks what a dead one has locked."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self.folder / ".lock", timeout=0)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise TicketsError(
+                f"another process runs or confirms the search in {self.folder}: two would draw the same trials. "
+                "Wait until it has ended, or end it"
+            ) from None
+        try:
+            yield
+        finally:
+            lock.release()
 
     def add_trial(self, trial: TrialRecord) -> None:
         """Keep a finished trial; the line is on disk when this returns."""
@@ -116,17 +147,28 @@ class Results:
             os.fsync(stream.fileno())
 
     def read_trials(self) -> list[TrialRecord]:
-        """Trials of earlier sessions; a line cut off by a crash is dropped."""
+        """Trials of earlier sessions; a line that was cut off or damaged is dropped."""
         if not self.trials.exists():
             return []
         found: dict[str, TrialRecord] = {}
-        for line in self.trials.read_text(encoding="utf-8").splitlines():
+        for line in self.trials.read_bytes().split(b"\n"):
             try:
                 record = TrialRecord.model_validate(json.loads(line))
             except ValueError:
                 continue
             found[record.id] = record
         return list(found.values())
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that the old one or the new one is found, also after the whole machine has gone down."""
+    partial = path.with_suffix(".partial")
+    with partial.open("w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(partial, path)
+    sync_folder(str(path.parent))
 
 
 def _ends_a_line(path: Path) -> bool:

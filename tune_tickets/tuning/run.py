@@ -6,7 +6,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -17,11 +18,12 @@ from tune_tickets.config import Experiment
 from tune_tickets.errors import SearchStopped, TicketsError
 from tune_tickets.objective import ranked
 from tune_tickets.records import ControlRecord, SearchStatus, Summary
-from tune_tickets.reporting.progress import Event, Note
+from tune_tickets.reporting.progress import Event, Note, TrialFinished
 from tune_tickets.space import trials_wanted
 from tune_tickets.tracking.protocol import AnyTracker, open_tracker
 from tune_tickets.trial.client import ON_HEAD, BrokerRunner, start_broker
 from tune_tickets.trial.in_use import in_use
+from tune_tickets.trial.pipeline import World
 from tune_tickets.trial.store import Store
 from tune_tickets.trial.trainable import TrialContext, run_trial
 from tune_tickets.tuning.artifacts import transfer_artifacts, trial_artifacts, winning_tickets
@@ -64,17 +66,21 @@ def run_experiment(
     started = time.monotonic()
     results.check(experiment, resume)
     world = preflight(experiment, Store(results.store_url))
-    results.open(experiment)
+    with results.alone():
+        return _run(experiment, world, results, emit, resume, retry_errors, started)
+
+
+def _run(
+    experiment: Experiment,
+    world: World,
+    results: Results,
+    emit: Callable[[Event], None],
+    resume: bool,
+    retry_errors: bool,
+    started: float,
+) -> Finished:
     settings = experiment.settings
-    tracker = open_tracker(settings.tracking, results.folder, settings.name, experiment.resolved(), experiment.digest)
-    tracker.log_inputs(search_inputs(settings, world, Store(results.store_url)))
-    records = results.read_trials()
-    searcher = TicketSearch(experiment, open_storage(results.optuna), records, retry_errors)
-    if resume:
-        emit(Note(searcher.found.describe()))
     stopper = Stopper(Ledger(settings, results.spent, nodes=alive_nodes))
-    observer = Observer(experiment, searcher, results, tracker, emit, stopper)
-    observer.recall(records)
     context = TrialContext(experiment, world, results.store_url, broker=f"broker-{experiment.digest[:12]}")
     databases = [results.optuna, results.mlflow]
     with (
@@ -84,22 +90,41 @@ def run_experiment(
     ):
         if room is not None:
             emit(Note(room))
+        results.open(experiment)  # not before there is room for its stages
+        records = results.read_trials()
+        searcher = TicketSearch(experiment, open_storage(results.optuna), records, retry_errors)
+        if resume:
+            emit(Note(searcher.found.describe()))
+        tracker = open_tracker(
+            settings.tracking,
+            results.folder,
+            settings.name,
+            experiment.resolved(),
+            experiment.digest,
+            results.search_id,
+        )
+        tracker.log_inputs(search_inputs(settings, world, Store(results.store_url)))
+        observer = Observer(experiment, searcher, results, tracker, emit, stopper)
+        observer.recall(records)
         broker = start_broker(context.broker, results.store_url, settings.resources)
         observer.follow(BrokerRunner(broker, results.store_url, "driver").tell_values)
-        dense = DenseControl(context, broker, emit)
+        failures: list[str] = []
+        heard = partial(_hear, emit, failures)
+        dense = DenseControl(context, broker, heard)
         try:
-            with StageWatch(broker, _labels(observer), emit):
+            with StageWatch(broker, _labels(observer), emit, stopper.ledger.charge):
                 _search(context, searcher, observer, stopper, results)
-                controls = _controls(context, broker, dense, observer, stopper, emit)
+                controls = _controls(context, broker, dense, observer, stopper, heard)
         finally:
             dense.close()
+            stopper.ledger.close()  # while there are nodes to be counted
             ray.get(broker.close.remote(), timeout=30.0)
-    stopper.ledger.charge(stage for control in controls for stage in control.stages)
     for control in controls:
         store = Store(results.store_url)
         files = trial_artifacts(control.name, control.stages, settings, store, results)
         tracker.log_control(control, files | transfer_artifacts(control.name, control.outcome, store, results))
-    return _close(context, results, observer, controls, tracker, stopper, time.monotonic() - started)
+    finished = _close(context, results, observer, controls, tracker, stopper, time.monotonic() - started)
+    return replace(finished, problems=(*failures, *finished.problems))
 
 
 def _search(
@@ -107,7 +132,7 @@ def _search(
 ) -> None:
     search = context.experiment.settings.search
     left = trials_wanted(context.experiment) - searcher.finished()
-    if left <= 0:
+    if left <= 0 or stopper.stop_all():
         return
     state = results.folder / ".tune"
     shutil.rmtree(state, ignore_errors=True)  # of a driver that was killed
@@ -121,7 +146,14 @@ def _search(
             reuse_actors=True,
         ),
         run_config=tune.RunConfig(
-            name="state", storage_path=str(state), callbacks=[observer], stop=stopper, verbose=0, log_to_file=False
+            name="state",
+            storage_path=str(state),
+            # Of the process of a trial, which only waits. Errors of stages do not reach Tune.
+            failure_config=tune.FailureConfig(max_failures=context.experiment.settings.resources.retries),
+            callbacks=[observer],
+            stop=stopper,
+            verbose=0,
+            log_to_file=False,
         ),
     )
     try:
@@ -139,16 +171,15 @@ def _controls(
     stopper: Stopper,
     emit: Callable[[Event], None],
 ) -> list[ControlRecord]:
-    found = [control] if (control := dense.result(wait=stopper.reason is None)) is not None else []
+    found = [control] if (control := dense.result(stopper.stop_all)) is not None else []
     best = ranked(list(observer.trials.values()))
     if best:
         try:
-            regained = regain_weights(context, BrokerRunner(broker, context.store_url, "driver"), best[0])
-            stopper.ledger.charge(regained)
+            regain_weights(context, BrokerRunner(broker, context.store_url, "driver"), best[0])
         except TicketsError as error:  # the search is closed without them, and says so
             emit(Note(str(error)))
-    if stopper.reason is None and context.experiment.settings.controls.random and best:
-        found += random_controls(context, broker, best[0], emit)
+    if context.experiment.settings.controls.random and best:
+        found += random_controls(context, broker, best[0], emit, stopper.stop_all)
     return found
 
 
@@ -165,7 +196,6 @@ def _close(
     status: SearchStatus = "stopped"
     if stopper.reason in (None, INTERRUPTED):
         status = "finished" if stopper.reason is None else "interrupted"
-    stopper.ledger.close()
     summary = close_search(
         context.experiment,
         context.world.threats,
@@ -189,6 +219,13 @@ def _close(
             f"What was done is in {results.folder}; mend the cause and go on with: tune-tickets resume {results.folder}"
         )
     return Finished(summary, (*undrawn, *report.problems, *tracker.problems))
+
+
+def _hear(emit: Callable[[Event], None], failures: list[str], event: Event) -> None:
+    """Of a control: one that failed is named again at the end, where it is missing."""
+    if isinstance(event, TrialFinished) and event.status == "failed":
+        failures.append(f"The control {event.number} failed: {event.headline}")
+    emit(event)
 
 
 def _labels(observer: Observer) -> Any:  # noqa: ANN401 - a function of the waiter's name

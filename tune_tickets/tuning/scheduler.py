@@ -16,6 +16,11 @@ from tune_tickets.trial.trainable import EPOCH, PROBE
 class MedianRule(MedianStoppingRule):
     """Ray's rule, which takes every report for one of an epoch: the last word of a trial of ours is not."""
 
+    def on_trial_add(self, tune_controller: Any, trial: Any) -> None:  # noqa: ANN401
+        """A trial whose process died is added again, and tells its epochs again."""
+        self._results.pop(trial, None)
+        super().on_trial_add(tune_controller, trial)
+
     def on_trial_complete(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> None:  # noqa: ANN401
         """Nothing: all its epochs are known by now."""
 

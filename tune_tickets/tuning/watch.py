@@ -1,7 +1,8 @@
-"""Watching the stages under way: a thread that asks the broker and tells the live view."""
+"""Watching the stages under way: a thread that asks the broker, tells the live view and has their time charged."""
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import ray
@@ -14,10 +15,18 @@ _SECONDS = 0.5
 class StageWatch:
     """Runs from `with` to its end. `label` turns the name of a waiter into what people call it."""
 
-    def __init__(self, broker: Any, label: Callable[[str], int | str | None], emit: Callable[[Event], None]) -> None:  # noqa: ANN401
+    def __init__(
+        self,
+        broker: Any,  # noqa: ANN401 - an actor handle
+        label: Callable[[str], int | str | None],
+        emit: Callable[[Event], None],
+        charge: Callable[[float], None] | None = None,
+    ) -> None:
+        """`charge` is told how many seconds stages have computed since it was told last."""
         self._broker = broker
         self._label = label
         self._emit = emit
+        self._charge = charge
         self._stages: dict[int | str, str] = {}
         self._elsewhere: set[str] = set()
         self._end = threading.Event()
@@ -30,13 +39,17 @@ class StageWatch:
     def __exit__(self, *exception: object) -> None:
         self._end.set()
         self._thread.join(timeout=5.0)
+        self._look()
 
     def _watch(self) -> None:
         while not self._end.wait(_SECONDS):
-            try:
-                self._tell(ray.get(self._broker.snapshot.remote(), timeout=5.0))
-            except Exception:  # the view is a convenience: a broker restarting must not end the search
-                continue
+            self._look()
+
+    def _look(self) -> None:
+        with suppress(Exception):  # the view is a convenience: a broker restarting must not end the search
+            self._tell(ray.get(self._broker.snapshot.remote(), timeout=5.0))
+            if self._charge is not None:
+                self._charge(ray.get(self._broker.take_seconds.remote(), timeout=5.0))
 
     def _tell(self, running: list[dict[str, Any]]) -> None:
         for stage in running:

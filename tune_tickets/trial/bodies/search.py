@@ -87,7 +87,7 @@ def _train_on(
         _report(context, search.trajectory, search.losses, method.drawing)
         enough = _stop(search.trajectory, method) is not None
         if not enough:
-            context.offer_checkpoint(lambda: _checkpoint(search))
+            context.save_checkpoint(lambda: _checkpoint(search))  # always: mini-epochs are what a search is made of
         return enough
 
     search.run(mini_epoch_done, on_step=lambda step: context.progress(step, search.ends[-1]))

@@ -1,0 +1,90 @@
+"""Controls that fail, or that the end of the search overtakes, do not take the search with them."""
+
+import threading
+
+import pytest
+
+from tune_tickets.config import load_experiment
+from tune_tickets.records import CleanFigures, Outcome, Sparsity, TrialRecord
+from tune_tickets.reporting.progress import TrialFinished
+from tune_tickets.trial.client import StageFailed
+from tune_tickets.trial.trainable import TrialContext
+from tune_tickets.tuning import controls
+from tune_tickets.tuning.controls import DenseControl, random_controls
+
+
+@pytest.fixture
+def context(tmp_path):
+    (tmp_path / "x.yaml").write_text("controls: {random: true, random_seeds: 3}\n", encoding="utf-8")
+    return TrialContext(load_experiment(tmp_path / "x.yaml"), None, str(tmp_path / "store"), "broker")
+
+
+@pytest.fixture
+def winner(make_outcome):
+    return TrialRecord(id="t000", number=0, status="complete", params={}, outcome=make_outcome())
+
+
+@pytest.fixture
+def make_outcome():
+    def outcome() -> Outcome:
+        clean = CleanFigures(accuracy=80.0, interval=(70.0, 90.0), rows=10, majority_share=50.0)
+        sparsity = Sparsity(heads=0, neurons=0, weights=0, parameters=1, parameters_total=1, parameters_dense=1)
+        return Outcome(clean=clean, attacks=(), sparsity=sparsity, retrain_digest="r", draw_digest="d", mask="m")
+
+    return outcome
+
+
+class FakePipeline:
+    """Fails for one seed, and for the dense control."""
+
+    outcome: Outcome
+
+    def __init__(self, settings, world, runner) -> None:
+        self.settings, self.runner, self.stages = settings, runner, []
+
+    def random_control(self, like, seed, on_record, others) -> Outcome:
+        if seed == 1 or self.runner.stopped:
+            raise StageFailed("stage 'retrain' failed: RuntimeError: out of memory")
+        return self.outcome
+
+    def dense_control(self, on_record) -> Outcome:
+        raise StageFailed("stage 'retrain' failed: RuntimeError: out of memory")
+
+
+@pytest.fixture(autouse=True)
+def fake_pipeline(monkeypatch, make_outcome):
+    FakePipeline.outcome = make_outcome()
+    monkeypatch.setattr(controls, "Pipeline", FakePipeline)
+
+
+def test_a_random_control_that_fails_leaves_the_others(context, winner):
+    events = []
+    found = random_controls(context, None, winner, events.append, lambda: False)
+    assert [control.seed for control in found] == [0, 2]
+    [failed] = [event for event in events if isinstance(event, TrialFinished) and event.status == "failed"]
+    assert (failed.number, "out of memory" in failed.note) == ("random-1", True)
+
+
+def test_no_control_is_begun_when_the_search_has_ended(context, winner):
+    asked = iter([False, True, True, True, True])
+    events = []
+    assert random_controls(context, None, winner, events.append, lambda: next(asked)) == []
+    assert [event.status for event in events if isinstance(event, TrialFinished)] == ["interrupted"]
+
+
+def test_a_dense_control_that_fails_is_said_and_left_out(context):
+    events = []
+    dense = DenseControl(context, None, events.append)
+    assert dense.result(lambda: False) is None
+    [failed] = [event for event in events if isinstance(event, TrialFinished)]
+    assert (failed.number, failed.status) == ("dense", "failed")
+
+
+def test_the_dense_control_is_not_waited_for_when_the_search_has_ended(context, monkeypatch):
+    over = threading.Event()
+    monkeypatch.setattr(FakePipeline, "dense_control", lambda self, on_record: over.wait(60))
+    dense = DenseControl(context, None, lambda event: None)
+    try:
+        assert dense.result(lambda: True) is None
+    finally:
+        over.set()
