@@ -333,7 +333,9 @@ class Substitution(Record):
     old: str = Field(description="The word or words replaced; empty if words were only put in")
     new: str
     right: str = Field(description="A few words of the original text after the change")
-    similarity: float | None = Field(description="Of the whole attacked text and its original, -1 to 1")
+    similarity: float | None = Field(
+        description="Of the whole attacked text and its original, -1 to 1; of attacks that worked"
+    )
     successful: bool = Field(description="Whether the attack as a whole changed the answer")
 
 

@@ -25,7 +25,7 @@ class RowResult:
     words_changed: float
     """% of all the row's words that were replaced."""
     similarity: float | None
-    """Cosine of the sentence embeddings of the attacked text before and after; None if skipped."""
+    """Cosine of the sentence embeddings of the attacked text before and after; None unless the attack worked."""
 
 
 @dataclass(frozen=True)

@@ -133,7 +133,7 @@ def _attack_row(
     perturbed = tuple(head + tail for head, tail in zip(changed, rest, strict=True))
     status = _STATUS[type(result).__name__]
     similarity = None
-    if status != "skipped":
+    if status == "successful":
         encoder = load_encoder(victim.model.device, victim.exact)
         [similarity] = encoder.similarities([(texts[column], perturbed[column])])
     return AttackRecord(

@@ -24,7 +24,7 @@ VERSIONS = {
     "evaluate": 3,
     "ood": 1,
     "masked_lm": 1,
-    "attack": 2,
+    "attack": 3,
 }
 """Raised when the code of a stage changes what it computes, so that old results are not reused."""
 
