@@ -109,7 +109,7 @@ def test_folds_are_another_stage_and_know_less_of_a_row(pairs, pipeline_for, sto
 
 
 def test_the_teacher_is_a_plain_fine_tuning_and_predicts_its_training_rows(experiment, pipeline_for, store_url):
-    settings = {**TEACHER, "epochs": 8}
+    settings = {**TEACHER, "epochs": 8, "weight_decay": 0.01}
     pipeline = pipeline_for(experiment, **settings)
     result, log_probabilities = predictions(pipeline, store_url, "teacher", bias=MARKER, teacher=settings)
     assert log_probabilities.shape == (128, 2)

@@ -1,14 +1,15 @@
 """`method: {kind: srnets}`: sparse subnetworks that are robust to dataset bias (Liu et al., 2022)."""
 
 import math
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from tune_tickets.config.debiasing import Debiasing
 from tune_tickets.config.retraining import Retraining
-from tune_tickets.config.section import LearningRate, Ratio, Section
+from tune_tickets.config.section import LearningRate, Ratio, Section, with_defaults
 
+_FINETUNING: dict[str, Any] = {"epochs": 3, "learning_rate": 5e-5, "weight_decay": 0.0}  # appendix Table 3
 _MEANT_FOR = {"steps": "steps", "interval": "patience", "patience": "patience", "improvement": "patience"}
 
 
@@ -57,9 +58,10 @@ class SRNets(Section):
         description="A subnetwork of the fine-tuned model, taken as it is; its mask on the pre-trained weights, then "
         "fine-tuned (`retraining`); a subnetwork of the pre-trained model, taken as it is",
     )
-    finetuning: Retraining = Field(
-        default_factory=lambda: Retraining(epochs=3, learning_rate=5e-5, weight_decay=0.0),
-        description="Fine-tuning of the whole model before it is pruned; its debiasing is the first loss",
+    finetuning: Annotated[Retraining, with_defaults(_FINETUNING)] = Field(
+        default_factory=lambda: Retraining(**_FINETUNING),
+        description="Fine-tuning of the whole model before it is pruned; its debiasing is the first loss. Unless "
+        "written, 3 epochs at 5e-5 without weight decay",
     )
     start: Start = Field(default_factory=Start, description="At which point of this fine-tuning the pruning starts")
     debiasing: Debiasing = Field(default_factory=Debiasing, description="The second loss: that of the pruning")
