@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from tune_tickets.config.debiasing import Debiasing
 from tune_tickets.config.retraining import Retraining
 from tune_tickets.config.section import LearningRate, Ratio, Section, with_defaults
+from tune_tickets.errors import ConfigError
 
 _FINETUNING: dict[str, Any] = {"epochs": 3, "learning_rate": 5e-5, "weight_decay": 0.0}  # appendix Table 3
 _MEANT_FOR = {"steps": "steps", "interval": "patience", "patience": "patience", "improvement": "patience"}
@@ -33,6 +34,15 @@ class Start(Section):
         """What a fine-tuning depends on that is left at this point: nothing at its end, so that others share it."""
         used = {"at", *(name for name, at in _MEANT_FOR.items() if at == self.at)}
         return {} if self.at == "end" else {"start": self.model_dump(mode="json", include=used)}
+
+    def check(self, total_steps: int) -> None:
+        """Refuse a point that a fine-tuning of so many steps never reaches, or a rule that never looks."""
+        name, first = ("steps", self.steps) if self.at == "steps" else ("interval", self.interval)
+        if self.at != "end" and first > total_steps:
+            raise ConfigError(
+                f"method.start.{name} is {first}, but the fine-tuning has only {total_steps} steps: "
+                "lower it, or set method.start.at to end"
+            )
 
     @model_validator(mode="before")
     @classmethod
@@ -157,7 +167,9 @@ class SRNets(Section):
             raise ValueError(
                 f"start_sparsity {self.start_sparsity:g} is above sparsity {self.sparsity:g}, to which it grows"
             )
-        if self.pruning != "mask_training" and self.interval(len(self.cuts()))[1] > 1:
+        # After its last cut IMP trains once more; with rewinding it is done.
+        trained = len(self.cuts()) - (self.pruning == "imp_rewind")
+        if self.pruning != "mask_training" and self.interval(trained)[1] > 1:
             raise ValueError(
                 f"{len(self.cuts())} cuts every {self.prune_interval:g} of the training do not fit into it; "
                 "lower prune_interval or raise prune_step"
