@@ -82,7 +82,8 @@ def test_every_shipped_yaml_is_valid_planned_and_opens_with_its_command(path, tm
 def test_every_command_in_the_header_of_a_shipped_yaml_fits_it(path):
     header = path.read_text(encoding="utf-8").split("\nname:")[0].replace("\\\n#", "")
     commands = re.findall(r"python scripts/tune\.py (\S+)([^;#\n]*)", header)
-    assert len(commands) >= 3, "laptop, one GPU, cluster"
+    assert len(commands) >= 3
+    assert all(re.search(rf"^# +{where} +python", header, re.MULTILINE) for where in ("laptop", "one GPU", "cluster"))
     assert {name for name, _ in commands[:3]} == {str(path.relative_to(ROOT))}
     for name, overrides in commands:
         warm_starts(load_experiment(ROOT / name, shlex.split(overrides.replace("$seed", "1"))))
