@@ -44,3 +44,20 @@ def test_sections_written_in_part_keep_the_settings_of_the_method_they_stand_in(
     method = Experiment.from_dict({"method": written}).at({"method.adversary.steps": 2}).method
     assert (method.adversary.steps, method.adversary.step_size, method.adversary.initial_magnitude) == (2, 0.03, 0.05)
     assert (method.finetuning.epochs, method.finetuning.batch_size) == (3, 16)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        {"paradigm": {"choice": ["finetuned", "isolated"]}, "pruning": {"choice": ["mask_training", "imp"]}},
+        {"sparsity": {"choice": [0.9, 0.5]}, "start_sparsity": {"choice": [0.2, 0.7]}},
+    ],
+)
+def test_values_that_could_be_drawn_together_must_go_together(method):
+    with pytest.raises(ConfigError, match=r"which could be drawn together: give one a `when` on the other"):
+        Experiment.from_dict({"method": {"kind": "srnets", **method}})
+    first, second = method
+    allowed = method[first]["choice"][0]
+    Experiment.from_dict(
+        {"method": {"kind": "srnets", **method, second: method[second] | {"when": {f"method.{first}": allowed}}}}
+    )
