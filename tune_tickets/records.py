@@ -91,6 +91,7 @@ class CleanFigures(Record):
     accuracy: float
     interval: tuple[float, float]
     majority_share: float = Field(description="Largest share of rows given one label; 100 is a constant predictor")
+    weighted_f1: float | None = Field(None, description="Mean F1 of the classes weighted by their rows")
     sample: str = Field("", description="Digest of the rows: texts, labels and order")
 
 
@@ -219,6 +220,8 @@ class Outcome(Record):
         """The figures as one flat mapping, the names used in MLflow and in the summary."""
         flat = {"clean": self.clean.accuracy, "majority_share": self.clean.majority_share}
         flat["low/clean"], flat["high/clean"] = self.clean.interval
+        if self.clean.weighted_f1 is not None:
+            flat["weighted_f1"] = self.clean.weighted_f1
         for figures in self.attacks:
             flat |= figures.metrics()
         if self.attacks:

@@ -50,6 +50,14 @@ def test_validate_and_plan_name_the_ood_twins(tiny_yaml, capsys, monkeypatch):
     assert [cell.strip() for cell in line.split("│")[1:6]] == ["ood", "4", "0", "<= 4", "reversed 16 rows"]
 
 
+@pytest.mark.parametrize(("asked", "marked"), [("true", True), ("{choice: [false, true]}", True), ("false", False)])
+def test_plan_says_whether_trials_may_train_on_ood_rows(tiny_yaml, capsys, asked, marked):
+    planted = "task.planted={markers: [x, z], rows: {select: 16, report: 8}, train_rows: 8}"
+    method = f"method={{kind: srnets, ood_rows: {asked}}}"
+    main_ended(["plan", str(tiny_yaml), planted, method, "search.warm_starts=[]"])
+    assert ("it is marked uses_ood_information" in capsys.readouterr().out) == marked
+
+
 def test_out_of_reach_of_the_hub_a_plan_says_what_it_could_not_count(tiny_yaml, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "400")
     main_ended(["plan", str(tiny_yaml), "task.source=nobody/nothing", "task.rows.train=null"])
@@ -82,7 +90,8 @@ def test_every_shipped_yaml_is_valid_planned_and_opens_with_its_command(path, tm
 def test_every_command_in_the_header_of_a_shipped_yaml_fits_it(path):
     header = path.read_text(encoding="utf-8").split("\nname:")[0].replace("\\\n#", "")
     commands = re.findall(r"python scripts/tune\.py (\S+)([^;#\n]*)", header)
-    assert len(commands) >= 3, "laptop, one GPU, cluster"
+    assert len(commands) >= 3
+    assert all(re.search(rf"^# +{where} +python", header, re.MULTILINE) for where in ("laptop", "one GPU", "cluster"))
     assert {name for name, _ in commands[:3]} == {str(path.relative_to(ROOT))}
     for name, overrides in commands:
         warm_starts(load_experiment(ROOT / name, shlex.split(overrides.replace("$seed", "1"))))

@@ -36,3 +36,28 @@ def test_refusals_name_the_key_and_the_override():
         Experiment.from_dict(SECTIONS, {"method.gamma.low": 1})
     with pytest.raises(ConfigError, match=r"dictionary: method\.gama: unknown key"):
         Experiment.from_dict({"method": {"kind": "earlyrobust", "gama": 0.1}})
+
+
+def test_sections_written_in_part_keep_the_settings_of_the_method_they_stand_in():
+    # RobustT Tables 5 and 7, SST-2: 3 steps of 0.03 from 0.05, 3 epochs of fine-tuning.
+    written = {"kind": "robustt", "adversary": {"steps": {"choice": [2, 3]}}, "finetuning": {"batch_size": 16}}
+    method = Experiment.from_dict({"method": written}).at({"method.adversary.steps": 2}).method
+    assert (method.adversary.steps, method.adversary.step_size, method.adversary.initial_magnitude) == (2, 0.03, 0.05)
+    assert (method.finetuning.epochs, method.finetuning.batch_size) == (3, 16)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        {"paradigm": {"choice": ["finetuned", "isolated"]}, "pruning": {"choice": ["mask_training", "imp"]}},
+        {"sparsity": {"choice": [0.9, 0.5]}, "start_sparsity": {"choice": [0.2, 0.7]}},
+    ],
+)
+def test_values_that_could_be_drawn_together_must_go_together(method):
+    with pytest.raises(ConfigError, match=r"which could be drawn together: give one a `when` on the other"):
+        Experiment.from_dict({"method": {"kind": "srnets", **method}})
+    first, second = method
+    allowed = method[first]["choice"][0]
+    Experiment.from_dict(
+        {"method": {"kind": "srnets", **method, second: method[second] | {"when": {f"method.{first}": allowed}}}}
+    )

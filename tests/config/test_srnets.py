@@ -5,8 +5,10 @@ from pydantic import ValidationError
 
 from tune_tickets.config.experiment import Settings
 from tune_tickets.config.information import uses_ood_information
+from tune_tickets.config.retraining import Retraining
 from tune_tickets.config.srnets import SRNets, Start
 from tune_tickets.config.title import title
+from tune_tickets.errors import ConfigError
 
 
 @pytest.mark.parametrize(
@@ -100,3 +102,33 @@ def test_what_is_taken_as_it_is_cannot_lose_its_weights_or_structure():
 def test_tables_say_how_it_was_pruned_and_name_no_retraining_that_was_not_done(method, expected):
     settings = {"method": {"kind": "srnets", **method}, "retraining": {"adversary": {"kind": "freelb"}}}
     assert title(Settings.model_validate(settings)) == expected
+
+
+def test_a_fine_tuning_written_in_part_keeps_the_papers_settings_for_the_rest():
+    # Appendix Table 3, MNLI: 3 epochs at 5e-5. Those of `retraining` (10 epochs at 2e-5) are EarlyRobust's.
+    written = SRNets.model_validate({"finetuning": {"batch_size": 8, "debiasing": {"loss": "poe"}}}).finetuning
+    assert (written.epochs, written.learning_rate, written.weight_decay) == (3, 5e-5, 0.0)
+    assert (written.batch_size, written.debiasing.loss) == (8, "poe")
+    assert SRNets.model_validate({"finetuning": {"epochs": 5}}).finetuning.epochs == 5
+
+
+def test_a_teacher_is_the_plain_fine_tuning_that_is_pruned_and_shares_its_stage():
+    teacher = SRNets.model_validate({"debiasing": {"loss": "confidence"}}).debiasing.teacher
+    assert Retraining.model_validate(teacher.model_dump()) == SRNets().finetuning
+
+
+def test_a_start_that_the_fine_tuning_never_reaches_is_refused():
+    Start(at="steps", steps=75).check(75)
+    Start(at="patience", interval=75).check(75)
+    Start().check(1)
+    with pytest.raises(ConfigError, match=r"method.start.steps is 20000, but the fine-tuning has only 75 steps"):
+        Start(at="steps").check(75)
+    with pytest.raises(ConfigError, match=r"method.start.interval is 1000, but the fine-tuning has only 75 steps"):
+        Start(at="patience").check(75)
+
+
+def test_with_rewinding_the_last_cut_may_stand_at_the_end_of_the_training():
+    # Cuts at 0, 0.5 and 1 of t_max: only IMP itself trains for another half of it.
+    assert SRNets(pruning="imp_rewind", paradigm="isolated", sparsity=0.3, prune_interval=0.5).cuts() == (0.1, 0.2, 0.3)
+    with pytest.raises(ValidationError, match=r"3 cuts every 0.5 of the training do not fit"):
+        SRNets(pruning="imp", sparsity=0.3, prune_interval=0.5)

@@ -3,6 +3,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from tune_tickets.config.ood import Twin, TwinRows, TwinTrain
 from tune_tickets.config.task import Rows, Task
@@ -84,6 +85,33 @@ def test_answers_the_twin_lacks_are_none(nli, write_csv):
 def test_a_label_no_answer_counts_as_is_an_error(nli, hans):
     with pytest.raises(DataError, match=r"task.ood, twin: no label of the task .* counts as 'non-entailment'"):
         load_task(with_twin(nli, source=hans), seed=0)
+
+
+@pytest.mark.parametrize(
+    ("merge", "slip"),
+    [
+        ({"neutral": "non-entailment", "contradiction": "nonentailment"}, "nonentailment"),
+        ({"neutrl": "non-entailment", "contradiction": "non-entailment"}, "neutrl"),
+    ],
+)
+def test_a_slip_in_merge_does_not_turn_right_answers_into_wrong_ones(nli, hans, merge, slip):
+    with pytest.raises(
+        DataError, match=rf"task\.ood, twin: merge names '{slip}', but models answer with 'contradiction'"
+    ):
+        load_task(with_twin(nli, source=hans, merge=merge), seed=0)
+
+
+def test_a_twin_has_as_many_texts_in_a_row_as_the_task(nli, hans):
+    with pytest.raises(ValidationError, match=r"the OOD twin twin has one text in a row, the task pairs"):
+        Task.model_validate({**nli.model_dump(), "ood": (Twin(name="twin", source=hans, text="premise"),)})
+    with pytest.raises(ValidationError, match=r"the OOD twin hans has pairs in a row, the task one text"):
+        Task.model_validate({"ood": (Twin(preset="hans"),)})
+
+
+def test_errors_in_rows_to_train_on_say_where_they_are_named(nli, hans):
+    train = TwinTrain(source="nowhere.csv")
+    with pytest.raises(DataError, match=r"task\.ood, hans, train: nowhere\.csv: no such file"):
+        load_task(with_twin(nli, preset="hans", name="hans", source=hans, train=train), seed=0)
 
 
 def test_too_few_rows_are_an_error(nli, hans):

@@ -44,3 +44,10 @@ def test_a_file_that_is_something_else_is_refused(tmp_path, content, message):
 def test_a_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(ResourceError, match=r"missing\.vec"):
         read_vectors(str(tmp_path / "missing.vec"), {"cat"})
+
+
+def test_a_packed_file_that_was_cut_off_is_named(tmp_path):
+    path = tmp_path / "x.vec.gz"
+    path.write_bytes(gzip.compress(LINES.encode())[:-12])
+    with pytest.raises(ResourceError, match=r"x\.vec\.gz' cannot be read .*that the file is whole"):
+        read_vectors(str(path), {"good", "film"})

@@ -20,6 +20,14 @@ def test_a_constant_predictor_agrees_no_better_than_chance():
     assert clean_figures(torch.ones(10, dtype=torch.long), LABELS).majority_share == 100.0
 
 
+def test_weighted_f1_by_hand():
+    # Always 1 on 4 and 6 rows: F1 is 0 of class 0, 2 x 6 / (6 + 10) = 0.75 of class 1, and 0.6 x 0.75 of both.
+    assert clean_figures(torch.ones(10, dtype=torch.long), LABELS).weighted_f1 == pytest.approx(45.0)
+    # 3 of 4 and 5 of 6 right, with 4 and 6 answers: 0.4 x 6 / 8 + 0.6 x 10 / 12.
+    figures = clean_figures(torch.tensor([0, 0, 0, 1, 1, 1, 1, 1, 1, 0]), LABELS)
+    assert figures.weighted_f1 == pytest.approx(80.0)
+
+
 def test_agreement_by_hand():
     # 8 of 10 right; predictions 4:6, labels 4:6, so chance is 0.16 + 0.36 = 0.52 and kappa (0.8 - 0.52) / 0.48.
     predicted = torch.tensor([0, 0, 0, 1, 1, 1, 1, 1, 1, 0])

@@ -5,6 +5,7 @@ from tests.reporting.test_table import drawn, row_of
 from tune_tickets.evaluation.power import detectable, detectable_paired
 from tune_tickets.records import ControlRecord, OodComparison, Selection
 from tune_tickets.reporting.out_of_distribution import detectable_differences, ood_comparisons, ood_sentences
+from tune_tickets.reporting.rows import groups, rows
 
 # 20 rows: the ticket alone is right on 9, the dense model alone on 1, both on 5, none on 5.
 OURS = make_twin(right=[True] * 14 + [False] * 6)
@@ -66,3 +67,13 @@ def test_sentences_say_what_was_seen_compared_and_detectable():
     assert "(20 rows, paired)" in shown
     assert mark in drawn(summary, 120)
     assert list(ood_sentences(make_summary([make_trial(0)]))) == []
+
+
+def test_beside_a_twin_measured_by_weighted_f1_the_task_is_measured_so_too():
+    outcome = make_outcome(84.4, ood=[make_twin("paws", metric="weighted_f1")])
+    outcome = outcome.model_copy(update={"clean": outcome.clean.model_copy(update={"weighted_f1": 77.7})})
+    assert outcome.metrics()["weighted_f1"] == 77.7
+    shown, *_ = rows(make_summary([make_trial(0, outcome=outcome)]), top=1)
+    own, *_ = groups([shown], "±")
+    assert [column.header[1] for column in own] == ["method", "obj.", "Clean%", "F1%"]
+    assert own[-1].cell(shown) == "77.7"

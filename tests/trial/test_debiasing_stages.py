@@ -15,7 +15,7 @@ from tune_tickets.config.debiasing import Debiasing
 from tune_tickets.config.method import FineTune, RobustT
 from tune_tickets.config.regulariser import Regulariser
 from tune_tickets.config.retraining import Retraining
-from tune_tickets.errors import ResourceError
+from tune_tickets.errors import DataError, ResourceError
 from tune_tickets.tickets.ticket import Ticket
 from tune_tickets.trial.pipeline import Pipeline
 from tune_tickets.trial.runner import LocalRunner
@@ -109,7 +109,7 @@ def test_folds_are_another_stage_and_know_less_of_a_row(pairs, pipeline_for, sto
 
 
 def test_the_teacher_is_a_plain_fine_tuning_and_predicts_its_training_rows(experiment, pipeline_for, store_url):
-    settings = {**TEACHER, "epochs": 8}
+    settings = {**TEACHER, "epochs": 8, "weight_decay": 0.01}
     pipeline = pipeline_for(experiment, **settings)
     result, log_probabilities = predictions(pipeline, store_url, "teacher", bias=MARKER, teacher=settings)
     assert log_probabilities.shape == (128, 2)
@@ -161,3 +161,12 @@ def test_the_stages_of_plain_training_do_not_know_of_debiasing(experiment, pipel
     stage = pipeline_for(experiment)._retrain(None)
     assert set(stage.upstream) == {"data"}
     assert "debiasing" not in stage.inputs["retraining"]
+
+
+def test_words_that_the_encoder_does_not_know_are_said_to_be_unknown(tmp_path, tiny_yaml, pipeline_for, store_url):
+    lines = ["premise,hypothesis,label"]
+    lines += [f"жук {'и' * (number + 1)},жук,{'yes' if number % 2 else 'no'}" for number in range(240)]
+    (tmp_path / "other.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    overrides = [f"task.source={tmp_path / 'other.csv'}", "task.text=[premise, hypothesis]", "task.attacked=hypothesis"]
+    with pytest.raises(DataError, match=r"none of the task's words.*debiasing\.bias\.vectors"):
+        predictions(pipeline_for(load_experiment(tiny_yaml, overrides)), store_url, "bias")

@@ -6,12 +6,15 @@ import pytest
 
 from tests.reporting.conftest import make_outcome, make_summary, make_trial
 from tests.trial.conftest import POINT, experiment, store_url, world  # noqa: F401 - fixtures
+from tune_tickets.config import load_experiment
 from tune_tickets.data.task import load_task
 from tune_tickets.errors import TicketsError
+from tune_tickets.trial.pipeline import Pipeline
 from tune_tickets.trial.runner import LocalRunner
 from tune_tickets.trial.store import Store
 from tune_tickets.tuning.confirming import _measured, report_world
 from tune_tickets.tuning.contenders import check_masks, choose, contenders
+from tune_tickets.tuning.preflight import preflight
 
 
 def test_the_best_by_the_objective_are_chosen():
@@ -68,3 +71,24 @@ def test_models_are_trained_on_what_they_were_and_measured_on_report_rows(experi
     failed = _measured(dense, 7, broken, runner, lambda event: None)
     assert failed.status == "failed"
     assert "the store" in failed.error
+
+
+def test_a_subnetwork_taken_as_it_is_is_found_anew_with_every_seed_and_measured_on_report_rows(tiny_yaml, store_url):  # noqa: F811
+    method = "{kind: srnets, sparsity: 0.4, epochs: 1.0, batch_size: 64, eval_interval: 2}"
+    quick = ["method.finetuning={epochs: 1, batch_size: 64}", "retraining.epochs=1", "search.warm_starts=[]"]
+    subnetworks = load_experiment(tiny_yaml, [f"method={method}", *quick])
+    settings, store = subnetworks.settings, Store(store_url)
+    world = replace(preflight(subnetworks, store), threats=())  # noqa: F811
+    runner = LocalRunner(store_url, settings.resources)
+    found = Pipeline(settings, world, runner).find_ticket(lambda record: None)
+    ticket, random, _ = contenders(subnetworks, [make_trial(0, params={}, outcome=found)], rows=4)
+    data = load_task(settings.task, settings.seed)
+    reported = ticket.measure(report_world(world, data, store), runner, seed=7)
+    assert reported.clean.rows == len(data.report)
+    assert reported.mask != found.mask, "masks of other weights"
+    assert ticket.measure(world, runner, seed=7).retrain_digest == reported.retrain_digest, (
+        "report rows have no part in it"
+    )
+    shuffled = random.measure(world, runner, seed=7)
+    assert shuffled.sparsity == reported.sparsity
+    assert shuffled.mask not in (found.mask, reported.mask)

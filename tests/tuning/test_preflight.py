@@ -40,3 +40,15 @@ def test_an_attack_whose_resources_are_not_here_is_one_thing_not_seen(tiny_yaml,
 def test_what_needs_no_hub_is_refused_without_it(tiny_yaml):
     with pytest.raises(ConfigError, match="unknown attack 'rain'"):
         look(load_experiment(tiny_yaml, [HUB_MODEL, HUB_TASK, "evaluation.attacks=[rain]"]))
+
+
+def test_a_mask_over_the_classifier_is_refused_on_a_task_with_other_labels(tiny_yaml, tmp_path):
+    rows = [f'"text {number} here",{"abc"[number % 3]}' for number in range(90)]
+    file = tmp_path / "three.csv"
+    file.write_text("\n".join(["text,label", *rows]) + "\n", encoding="utf-8")
+    task = f"{{source: {file}, max_length: 24, rows: {{select: 30, report: 30}}}}"
+    other = f"{{task: {task}, attacked_rows: 4}}"
+    shared = ["search.warm_starts=[]", f"transfer={{three: {other}}}"]
+    with pytest.raises(ConfigError, match=r"transfer\.three: the task has 3 labels and the main one 2"):
+        look(load_experiment(tiny_yaml, ["method={kind: srnets, paradigm: isolated}", *shared]))
+    assert len(look(load_experiment(tiny_yaml, ["method={kind: robustt}", *shared])).transfers["three"].labels) == 3

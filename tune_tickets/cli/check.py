@@ -67,7 +67,8 @@ def plan(path: Path, overrides: list[str], output: Path | None) -> None:
         console.print("Stored results are not counted, for that needs what could not be looked at from here:")
     for reason in seen.unseen:
         console.print(f"Not looked at: {reason}", markup=False, highlight=False)
-    if uses_ood_information(experiment.settings):
+    searched = experiment.domains.get("method.ood_rows")
+    if uses_ood_information(experiment.settings) or (searched is not None and searched.contains(True)):
         console.print("OOD rows enter this search: it is marked uses_ood_information.")
     console.print("Upper bounds: trials share what they can, and ASHA ends some early.")
 

@@ -73,7 +73,7 @@ class Teacher(Section):
     learning_rate: LearningRate = Field(5e-5, description="AdamW learning rate")
     epochs: int = Field(3, ge=1, le=1000, description="Epochs")
     batch_size: int = Field(32, ge=1, le=4096, description="Rows per optimizer step")
-    weight_decay: float = Field(0.01, ge=0.0, le=1.0, description="AdamW weight decay, not on biases and LayerNorm")
+    weight_decay: float = Field(0.0, ge=0.0, le=1.0, description="AdamW weight decay, not on biases and LayerNorm")
     warmup: Ratio = Field(0.1, description="Share of the schedule spent warming up")
     clip: float = Field(1.0, gt=0.0, le=1000.0, description="Gradient norm is clipped to this")
 

@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from tune_tickets.config.document import Document, apply_override, apply_value, 
 from tune_tickets.config.domain import Domain, Scalar
 from tune_tickets.config.experiment import Settings
 from tune_tickets.config.explain import validate
-from tune_tickets.config.searchable import collect_domains, concrete, fill, reaching
+from tune_tickets.config.searchable import active, collect_domains, concrete, fill, reaching
 from tune_tickets.config.source import Source, plain, read_yaml
 from tune_tickets.errors import ConfigError
 
@@ -119,3 +120,25 @@ def _check_domains(experiment: Experiment) -> None:
                 experiment.at(params)
             except ConfigError as error:
                 raise ConfigError(f"{error}, while checking {value!r} of the search domain of {name}") from None
+    # Within the method alone: which ablation a method allows may be left to the warm starts.
+    for pair in combinations([name for name in experiment.domains if split(name)[0] == "method"], 2):
+        _check_pair(experiment, pair)
+
+
+def _check_pair(experiment: Experiment, pair: tuple[str, str]) -> None:
+    """Two values that do not go together must not be drawn together."""
+    document, domains = experiment.document, experiment.domains
+    needed: dict[str, Scalar] = {}
+    for name in pair:
+        needed |= reaching(name, document, domains, experiment.source)
+    for values in product(*(domains[name].corners() for name in pair)):
+        params = fill(document, domains, {**needed, **dict(zip(pair, values, strict=True))})
+        if not all(active(domains[name], params, document) for name in params):
+            continue
+        try:
+            experiment.at(params)
+        except ConfigError as error:
+            drawn = " and ".join(f"{name}={value}" for name, value in zip(pair, values, strict=True))
+            raise ConfigError(
+                f"{error}, while checking {drawn}, which could be drawn together: give one a `when` on the other"
+            ) from None

@@ -10,8 +10,11 @@ from tune_tickets.config.early_bird import Drawing as Drawing
 from tune_tickets.config.early_bird import EarlyBird as EarlyBird
 from tune_tickets.config.orticket import ORTicket as ORTicket
 from tune_tickets.config.retraining import Retraining
-from tune_tickets.config.section import LearningRate, Ratio, Section
+from tune_tickets.config.section import LearningRate, Ratio, Section, with_defaults
 from tune_tickets.config.srnets import SRNets
+
+_MASK_ADVERSARY: dict[str, Any] = {"steps": 3, "step_size": 0.03, "initial_magnitude": 0.05}  # RobustT Table 7, SST-2
+_FINETUNING: dict[str, Any] = {"epochs": 3}  # RobustT Table 5; the rest is as in every retraining
 
 
 class EarlyRobust(EarlyBird):
@@ -24,12 +27,13 @@ class RobustT(Section):
     """Robust tickets by hard-concrete masks over a fine-tuned model. Defaults: RobustT Table 7, SST-2."""
 
     kind: Literal["robustt"] = "robustt"
-    adversary: Adversary = Field(
-        default_factory=lambda: Adversary(steps=3, step_size=0.03, initial_magnitude=0.05),
-        description="Adversary of the mask training; kind none is the ablation",
+    adversary: Annotated[Adversary, with_defaults(_MASK_ADVERSARY)] = Field(
+        default_factory=lambda: Adversary(**_MASK_ADVERSARY),
+        description="Adversary of the mask training; kind none is the ablation. Unless written, 3 steps of 0.03",
     )
-    finetuning: Retraining = Field(
-        default_factory=lambda: Retraining(epochs=3), description="The dense fine-tuning whose weights are masked"
+    finetuning: Annotated[Retraining, with_defaults(_FINETUNING)] = Field(
+        default_factory=lambda: Retraining(**_FINETUNING),
+        description="The dense fine-tuning whose weights are masked; unless written, 3 epochs",
     )
     sparsity: Ratio = Field(0.3, description="Share of the masked weights removed; one search serves them all")
     scores: Literal["masks", "magnitude"] = Field(

@@ -22,6 +22,15 @@ def parse_fraction(value: Any) -> Any:  # noqa: ANN401 - whatever stands in the 
     return value
 
 
+def with_defaults(defaults: dict[str, Any]) -> BeforeValidator:
+    """For a section whose defaults differ where it stands: what is not written there is filled in from these."""
+
+    def fill(written: Any) -> Any:  # noqa: ANN401 - whatever stands in the YAML
+        return {**defaults, **written} if isinstance(written, dict) else written
+
+    return BeforeValidator(fill)
+
+
 Ratio = Annotated[float, BeforeValidator(parse_fraction), Field(ge=0.0, lt=1.0)]
 """A share in [0, 1), as a number or as a fraction such as 1/6."""
 

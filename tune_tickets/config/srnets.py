@@ -1,14 +1,16 @@
 """`method: {kind: srnets}`: sparse subnetworks that are robust to dataset bias (Liu et al., 2022)."""
 
 import math
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from tune_tickets.config.debiasing import Debiasing
 from tune_tickets.config.retraining import Retraining
-from tune_tickets.config.section import LearningRate, Ratio, Section
+from tune_tickets.config.section import LearningRate, Ratio, Section, with_defaults
+from tune_tickets.errors import ConfigError
 
+_FINETUNING: dict[str, Any] = {"epochs": 3, "learning_rate": 5e-5, "weight_decay": 0.0}  # appendix Table 3
 _MEANT_FOR = {"steps": "steps", "interval": "patience", "patience": "patience", "improvement": "patience"}
 
 
@@ -32,6 +34,15 @@ class Start(Section):
         """What a fine-tuning depends on that is left at this point: nothing at its end, so that others share it."""
         used = {"at", *(name for name, at in _MEANT_FOR.items() if at == self.at)}
         return {} if self.at == "end" else {"start": self.model_dump(mode="json", include=used)}
+
+    def check(self, total_steps: int) -> None:
+        """Refuse a point that a fine-tuning of so many steps never reaches, or a rule that never looks."""
+        name, first = ("steps", self.steps) if self.at == "steps" else ("interval", self.interval)
+        if self.at != "end" and first > total_steps:
+            raise ConfigError(
+                f"method.start.{name} is {first}, but the fine-tuning has only {total_steps} steps: "
+                "lower it, or set method.start.at to end"
+            )
 
     @model_validator(mode="before")
     @classmethod
@@ -57,9 +68,10 @@ class SRNets(Section):
         description="A subnetwork of the fine-tuned model, taken as it is; its mask on the pre-trained weights, then "
         "fine-tuned (`retraining`); a subnetwork of the pre-trained model, taken as it is",
     )
-    finetuning: Retraining = Field(
-        default_factory=lambda: Retraining(epochs=3, learning_rate=5e-5, weight_decay=0.0),
-        description="Fine-tuning of the whole model before it is pruned; its debiasing is the first loss",
+    finetuning: Annotated[Retraining, with_defaults(_FINETUNING)] = Field(
+        default_factory=lambda: Retraining(**_FINETUNING),
+        description="Fine-tuning of the whole model before it is pruned; its debiasing is the first loss. Unless "
+        "written, 3 epochs at 5e-5 without weight decay",
     )
     start: Start = Field(default_factory=Start, description="At which point of this fine-tuning the pruning starts")
     debiasing: Debiasing = Field(default_factory=Debiasing, description="The second loss: that of the pruning")
@@ -155,7 +167,9 @@ class SRNets(Section):
             raise ValueError(
                 f"start_sparsity {self.start_sparsity:g} is above sparsity {self.sparsity:g}, to which it grows"
             )
-        if self.pruning != "mask_training" and self.interval(len(self.cuts()))[1] > 1:
+        # After its last cut IMP trains once more; with rewinding it is done.
+        trained = len(self.cuts()) - (self.pruning == "imp_rewind")
+        if self.pruning != "mask_training" and self.interval(trained)[1] > 1:
             raise ValueError(
                 f"{len(self.cuts())} cuts every {self.prune_interval:g} of the training do not fit into it; "
                 "lower prune_interval or raise prune_step"

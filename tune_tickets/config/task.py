@@ -71,4 +71,10 @@ class Task(Section):
         twice = sorted({name for name in self.twins if self.twins.count(name) > 1})
         if twice:
             raise ValueError(f"two OOD twins are called {', '.join(twice)}: give each a name of its own")
+        for twin in self.ood:
+            if twin.text is not None and isinstance(twin.text, str) != isinstance(self.text, str):
+                kinds = ("one text", "pairs") if isinstance(twin.text, str) else ("pairs", "one text")
+                raise ValueError(
+                    f"the OOD twin {twin.name} has {kinds[0]} in a row, the task {kinds[1]}: correct the twin's text"
+                )
         return self

@@ -62,16 +62,22 @@ def load_train_rows(
     twin: Twin, train: TwinTrain, task: Task, names: Sequence[str], held: Iterable[Example], seed: int
 ) -> tuple[Example, ...]:
     """The rows of a twin to train on, under the task's labels, `copies` times; none has the text of a held row."""
+    try:
+        return _load_train_rows(twin, train, task, names, held, seed)
+    except DataError as error:
+        raise DataError(f"task.ood, {twin.name}, train: {error}") from None
+
+
+def _load_train_rows(
+    twin: Twin, train: TwinTrain, task: Task, names: Sequence[str], held: Iterable[Example], seed: int
+) -> tuple[Example, ...]:
     source = train.source or twin.source
     subset = train.subset if train.source else train.subset or twin.subset
     rows, labels = _rows(_read(source, subset, train.split), twin, task)
-    numbers = _trained_as(labels, train.labels, names, f"task.ood, {twin.name}: {source}")
+    numbers = _trained_as(labels, train.labels, names, source)
     found = in_order(without(rows, held), seed, "ood")
     if train.rows is not None and train.rows > len(found):
-        raise DataError(
-            f"task.ood, {twin.name}: train.rows is {train.rows}, but only {len(found)} rows of {source} can be used. "
-            "Lower it."
-        )
+        raise DataError(f"rows is {train.rows}, but only {len(found)} rows of {source} can be used. Lower it.")
     kept = found if train.rows is None else take(found, (train.rows,))[0]
     return tuple(Example(row.texts, numbers[row.label]) for row in kept) * train.copies
 
@@ -101,6 +107,7 @@ def _load(twin: Twin, task: Task, names: Sequence[str], seed: int) -> TwinData:
             f"no label of the task ({', '.join(map(repr, names))}) counts as {', '.join(map(repr, lacking))} of "
             f"{table.name}. Say in merge which do, or rename labels in labels."
         )
+    _check_merge(twin, names, labels)
     report, select = split_twin(rows, twin.rows.report, twin.rows.select, seed)
     answers = tuple(classes[name] for name in names)
     return TwinData(twin.name, select, report, labels, answers, twin.metric, twin.restrict)
@@ -128,6 +135,19 @@ def _groups(table: Table, reading: Task, group: str | None) -> dict[tuple[object
         return {}
     texts = zip(*(table.column(column) for column in reading.columns), strict=True)
     return {tuple(row): str(value) for row, value in zip(texts, table.column(group), strict=True)}
+
+
+def _check_merge(twin: Twin, names: Sequence[str], labels: Sequence[str]) -> None:
+    """Whether merge speaks of labels that there are: a slip would count right answers as wrong."""
+    # A preset names the answers of its own task; a task without them has nothing to merge.
+    unknown = [] if twin.preset else [answer for answer in twin.merge if answer not in names]
+    known = {label.casefold() for label in labels}
+    unknown += [label for answer, label in twin.merge.items() if answer in names and label.casefold() not in known]
+    if unknown:
+        raise DataError(
+            f"merge names {', '.join(map(repr, unknown))}, but models answer with {', '.join(map(repr, names))}, and "
+            f"the twin's labels are {', '.join(map(repr, labels))}. Write label of the task: label of the twin."
+        )
 
 
 def _classes(ours: Sequence[str], renamed: Mapping[str, str], theirs: Sequence[str]) -> dict[str, int | None]:

@@ -28,7 +28,7 @@ class Table:
             present = ", ".join(map(repr, self.columns)) or "none"
             raise DataError(
                 f"{self.name} has no column {name!r}; the columns present are {present}. "
-                "Correct task.text or task.label, or rename the column."
+                "Correct the setting that names it, or rename the column."
             )
         return self.columns[name][:]  # a hub column is read from disk here, all at once
 

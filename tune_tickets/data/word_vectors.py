@@ -2,6 +2,7 @@
 
 import gzip
 import re
+import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,8 +64,10 @@ def read_vectors(path: str, wanted: Collection[str]) -> WordVectors:
                 found[word] = np.array(numbers.split(), dtype=np.float64)
                 if len(found[word]) != len(next(iter(found.values()))):
                     raise DataError(f"{path}, line {number + 1}: {word!r} has a vector of another length; {_REMEDY}")
-    except OSError as error:
-        raise ResourceError(f"the word vectors {path!r} cannot be read ({error}); check the path") from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise ResourceError(
+            f"the word vectors {path!r} cannot be read ({error}); check the path, and that the file is whole"
+        ) from None
     except ValueError as error:
         raise DataError(f"{path} is no text file of word vectors ({error}); {_REMEDY}") from None
     if not found:

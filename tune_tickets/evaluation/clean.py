@@ -5,6 +5,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from tune_tickets.evaluation.intervals import wilson
+from tune_tickets.evaluation.ood import confusion_of, weighted_f1
 from tune_tickets.records import CleanFigures
 from tune_tickets.training.batches import EncodedRows, in_order
 from tune_tickets.training.losses import logits_of
@@ -41,7 +42,7 @@ def agreement(predicted: Tensor, labels: Tensor) -> float:
 
 
 def clean_figures(predicted: Tensor, labels: Tensor) -> CleanFigures:
-    """Accuracy with its interval, and how much of the rows got one and the same label."""
+    """Accuracy with its interval, weighted F1, and how much of the rows got one and the same label."""
     rows = len(labels)
     right = int((predicted == labels).sum())
     most = int(predicted.bincount().max())
@@ -50,4 +51,5 @@ def clean_figures(predicted: Tensor, labels: Tensor) -> CleanFigures:
         accuracy=100.0 * right / rows,
         interval=wilson(right, rows),
         majority_share=100.0 * most / rows,
+        weighted_f1=float(weighted_f1(confusion_of(predicted, labels))),
     )

@@ -39,6 +39,14 @@ def weighted_f1(confusion: np.ndarray) -> np.ndarray:
     return np.asarray(100.0 * (f1 * true).sum(axis=-1) / true.sum(axis=-1))
 
 
+def confusion_of(counted: Tensor, labels: Tensor) -> np.ndarray:
+    """Rows by true label and answer, [labels, labels + 1]; the last answer is any other one."""
+    classes = int(max(labels.max(), counted.max())) + 1
+    confusion = np.zeros((classes, classes + 1), dtype=np.int64)
+    np.add.at(confusion, (labels.numpy(), counted.numpy()), 1)  # the answer -1 falls into the last column
+    return confusion
+
+
 def ood_figures(
     name: str,
     metric: Literal["accuracy", "weighted_f1"],
@@ -69,9 +77,7 @@ def _accuracy(right: Sequence[bool]) -> tuple[float, tuple[float, float]]:
 
 def _weighted_f1(counted: Tensor, labels: Tensor) -> tuple[float, tuple[float, float]]:
     """With a percentile bootstrap of the rows: drawing n rows anew is drawing their confusion from a multinomial."""
-    classes, rows = int(max(labels.max(), counted.max())) + 1, len(labels)
-    confusion = np.zeros((classes, classes + 1), dtype=np.int64)
-    np.add.at(confusion, (labels.numpy(), counted.numpy()), 1)  # the answer -1 falls into the last column
+    confusion, rows = confusion_of(counted, labels), len(labels)
     drawn = np.random.default_rng(0).multinomial(rows, confusion.ravel() / rows, size=_RESAMPLES)
     low, high = np.percentile(weighted_f1(drawn.reshape(-1, *confusion.shape)), (2.5, 97.5))
     return float(weighted_f1(confusion)), (float(low), float(high))

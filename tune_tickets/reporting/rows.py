@@ -67,7 +67,7 @@ def winner_and_controls(summary: Summary) -> list[Row]:
 def groups(shown: Iterable[Row], plus_minus: str) -> list[Group]:
     """As in the papers' main tables: method and clean accuracy, each threat model, sizes, training costs."""
     shown = list(shown)
-    own = (
+    own: Group = (
         Column(("", "method"), lambda row: row.method, words=True),
         Column(("", "obj."), lambda row: ", ".join(f"{value:z.3f}" for value in row.values) or ABSENT),
         Column(("", "Clean%"), lambda row: _clean(row.outcome, plus_minus)),
@@ -84,6 +84,8 @@ def groups(shown: Iterable[Row], plus_minus: str) -> list[Group]:
     names = [threat for threat, _ in threats]
     threats = dict.fromkeys(sorted(threats, key=lambda threat: names.index(threat[0])))
     attacks = [_threat_group(threat, fingerprint, ambiguous=names.count(threat) > 1) for threat, fingerprint in threats]
+    if any(twin.metric == "weighted_f1" for row in shown for twin in row.outcome.ood):
+        own = (*own, Column(("", "F1%"), lambda row: _weighted_f1(row.outcome)))
     return [own, *_twin_groups(shown), *attacks, size, *_cost_groups(shown)]
 
 
@@ -171,6 +173,11 @@ def _control_row(control: ControlRecord, summary: Summary) -> Row:
 def _clean(outcome: Outcome, plus_minus: str) -> str:
     low, high = outcome.clean.interval
     return f"{outcome.clean.accuracy:.1f} {plus_minus}{(high - low) / 2:.1f}"
+
+
+def _weighted_f1(outcome: Outcome) -> str:
+    """In distribution, beside a twin that is measured so."""
+    return ABSENT if outcome.clean.weighted_f1 is None else f"{outcome.clean.weighted_f1:.1f}"
 
 
 def _aua(figures: AttackFigures) -> str:

@@ -69,7 +69,7 @@ class Pipeline(SubnetworkSteps):
     stages: list[StageRecord] = field(default_factory=list)
     drawn_from: dict[str, StageKey | None] = field(default_factory=dict)
     training_seed: int | None = None
-    """Seed of the retraining alone, where it is not that of the experiment."""
+    """Seed of all training, where it is not that of the experiment; rows and attacks keep that one."""
     scores: StageResult | None = None
     """The search by coefficients, once it is done: all tasks draw from the same."""
     masked_head: MaskedHead | None = None
@@ -265,8 +265,6 @@ class Pipeline(SubnetworkSteps):
             **(ablation or Ablation()).start_inputs(),
             **(start or Start()).leave_inputs(),
         }
-        if self.training_seed is not None:
-            inputs["seed"] = self.training_seed
         upstream = {"data": self.world.data} | ({"draw": ticket} if ticket is not None else {})
         return Stage("retrain", inputs, upstream | self._experts(retraining.debiasing))
 
@@ -328,7 +326,7 @@ class Pipeline(SubnetworkSteps):
 
     def _model_inputs(self) -> dict[str, Any]:
         return {
-            "seed": self.settings.seed,
+            "seed": self.settings.seed if self.training_seed is None else self.training_seed,
             "model": self.settings.model.model_dump(mode="json"),
             "model_fingerprint": self.world.model_fingerprint,
             "max_length": self.settings.task.max_length,

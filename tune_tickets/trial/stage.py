@@ -21,7 +21,7 @@ VERSIONS = {
     "srnets_imp": 1,
     "draw": 2,
     "retrain": 2,
-    "evaluate": 3,
+    "evaluate": 4,
     "ood": 1,
     "masked_lm": 1,
     "attack": 3,

@@ -31,12 +31,15 @@ class Contender:
 
     def measure(self, world: World, runner: Runner, seed: int) -> Outcome:
         """Train with the seed and measure on the rows of the world."""
-        pipeline = Pipeline(self.settings, world, runner, training_seed=seed)
+        pipeline, method = Pipeline(self.settings, world, runner, training_seed=seed), self.settings.method
         if self.kind == "dense":
             return pipeline.train_and_measure(None, _unheard)
         if self.kind == "random":
             assert self.ticket is not None
             return pipeline.random_control(self.ticket, seed, _unheard)
+        if isinstance(method, SRNets) and not method.retrained:
+            # Taken as pruning leaves it: a mask has no meaning on other weights, so all is done anew.
+            return pipeline.find_ticket(_unheard)
         return pipeline.train_and_measure(self.ticket, _unheard, self.settings.ablation)
 
     @property
@@ -61,11 +64,6 @@ def contenders(experiment: Experiment, chosen: Sequence[TrialRecord], rows: int)
     for trial in chosen:
         assert trial.outcome is not None
         settings = _attacking(experiment.at(trial.params), rows)
-        if isinstance(settings.method, SRNets) and not settings.method.retrained:
-            raise TicketsError(
-                f"{trial.id} is a subnetwork taken as pruning left it (method.paradigm: {settings.method.paradigm}): "
-                "there is nothing to train again. Run the experiment itself with other seeds (seed=1, ...)"
-            )
         ticket = None
         if trial.outcome.draw_digest is not None and trial.outcome.mask is not None:
             ticket = StageKey("draw", trial.outcome.draw_digest, trial.outcome.mask)

@@ -14,7 +14,7 @@ def measured(settings: Settings) -> tuple[str, ...]:
     twins = tuple(f"ood/{name}" for name in settings.task.twins)
     apart = ("ood", *twins) if twins else ()
     lost = ("sparsity", "sparsity/heads", "sparsity/neurons", "sparsity/weights", "flops")
-    own = ("clean", "aua", *attacked)
+    own = ("clean", "aua", *attacked, "weighted_f1")
     further = tuple(f"transfer/{task}/{name}" for task in settings.transfer for name in own)
     means = ("mean/clean", "mean/aua") if further else ()
     return (*own, *apart, *lost, *means, *further)

@@ -27,7 +27,7 @@ from tune_tickets.trial.store import Store
 from tune_tickets.trial.twins import keep_twins, ood_train_stage, twin_stage
 from tune_tickets.trial.vectors import keep_vectors, task_vectors, vectors_stage
 from tune_tickets.tuning.measures import check_objective
-from tune_tickets.tuning.tasks import check_lengths, further_rows, texts_searched_on
+from tune_tickets.tuning.tasks import check_labels, check_lengths, further_rows, texts_searched_on
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,7 @@ def look(experiment: Experiment) -> Seen:
     except Unreachable as error:
         unseen.append(str(error))
     transfers, search_texts = further_rows(settings, unseen), texts_searched_on(experiment, unseen)
+    check_labels(experiment, data, transfers)
     masked_lm = None if anatomy is None or texts is None else _masked_lm(settings, texts)
     for threat in threats_of(settings.evaluation):
         if threat.fits_masked_lm and masked_lm is None:

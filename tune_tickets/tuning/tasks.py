@@ -1,5 +1,7 @@
 """What an experiment reads beside its main task: the rows of further tasks, and the texts tickets are searched on."""
 
+from collections.abc import Mapping
+
 from tune_tickets.config import Experiment, Settings
 from tune_tickets.config.document import split
 from tune_tickets.config.domain import Scalar
@@ -9,6 +11,8 @@ from tune_tickets.data.task import TaskData, load_task
 from tune_tickets.errors import Unreachable
 from tune_tickets.models.inspection import inspect_backbone
 from tune_tickets.trial.corpus import search_texts
+
+_SRNETS = "srnets"
 
 
 def further_rows(settings: Settings, unseen: list[str]) -> dict[str, TaskData]:
@@ -46,6 +50,20 @@ def masked_searches(experiment: Experiment) -> list[ORTicket]:
     points = [forced | ({} if corpus is None else {"method.corpus": corpus}) for corpus in corpora]
     methods = [experiment.at(fill(experiment.document, domains, point)).method for point in points]
     return [method for method in methods if isinstance(method, ORTicket) and method.search_on == CORPUS]
+
+
+def check_labels(experiment: Experiment, data: TaskData | None, transfers: Mapping[str, TaskData]) -> None:
+    """SRNets prune the classifier too, so their mask fits only tasks with as many labels."""
+    kind = experiment.domains.get("method.kind")
+    if data is None or _SRNETS not in (kind.corners() if kind is not None else [experiment.settings.method.kind]):
+        return
+    for name, other in transfers.items():
+        if len(other.labels) != len(data.labels):
+            raise experiment.source.error(
+                ("transfer", name),
+                f"the task has {len(other.labels)} labels and the main one {len(data.labels)}, but the mask of method "
+                f"{_SRNETS} covers the classifier as well: take tasks with as many labels, or another method",
+            )
 
 
 def check_lengths(experiment: Experiment) -> None:

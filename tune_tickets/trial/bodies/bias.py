@@ -11,6 +11,7 @@ from tune_tickets.data.bias_features import bias_features
 from tune_tickets.data.bias_model import fit_bias_model
 from tune_tickets.data.task import Example
 from tune_tickets.data.word_vectors import WordVectors
+from tune_tickets.errors import DataError
 from tune_tickets.models.input_embeddings import input_embeddings
 from tune_tickets.trial.debiasing import keep_log_probabilities
 from tune_tickets.trial.execution import StageContext, StageOutput
@@ -48,4 +49,9 @@ def _vectors(context: StageContext, settings: BiasModel, rows: TaskRows) -> Word
         return load_vectors(context)
     words = sorted(task_words((*rows.train, *rows.select)))
     found = input_embeddings(Model.model_validate(context.inputs["model"]), words)
+    if not found:
+        raise DataError(
+            "the encoder's vocabulary has none of the task's words, so its input embeddings tell nothing of overlap; "
+            "name word vectors in the language of the task in debiasing.bias.vectors"
+        )
     return WordVectors(tuple(found), torch.stack(list(found.values())).double().numpy())

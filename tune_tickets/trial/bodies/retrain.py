@@ -121,8 +121,10 @@ def _fine_tune(
         clip=settings.clip,
         seed=inputs["seed"],
     )
+    start = Start.model_validate(inputs.get("start", {}))
+    start.check(recipe.total_steps)
     restore_training(context, state)
-    leave = _Leave(Start.model_validate(inputs.get("start", {})), look)
+    leave = _Leave(start, look)
     mini_epochs = frozenset(mini_epoch_ends(batches.steps_per_epoch, settings.epochs, MINI_EPOCH))
     for step, loss in train(state, recipe):
         state.losses = state.losses + loss
