@@ -11,12 +11,14 @@ from markupsafe import Markup
 
 from tune_tickets.reporting.marking import harmless, lookalikes
 from tune_tickets.reporting.page import scatter as plane
-from tune_tickets.reporting.page.content import Content
+from tune_tickets.reporting.page.content import CONTROLS, Content
 from tune_tickets.reporting.pictures.picture import Picture
 
 TEMPLATES = Path(__file__).parent / "templates"
 LARGEST_SVG = 300_000
 """Bytes; a drawing with more than that is shown as pixels, so that the page stays light."""
+WIDE = 1.9
+"""Width over height from which a picture has a line of its own: beside another its text would be too small."""
 
 
 def html_page(content: Content) -> str:
@@ -29,6 +31,7 @@ def html_page(content: Content) -> str:
         script=Markup(script),
         policy=policy(script),
         plane=plane,
+        controls_said=CONTROLS,
         colours=plane.colours(methods),
     )  # fmt: skip
 
@@ -53,6 +56,12 @@ def data_uri(picture: Picture) -> str:
     return f"data:image/{kind};base64,{base64.b64encode(content).decode('ascii')}"
 
 
+def is_wide(picture: Picture) -> bool:
+    """By the size that a PNG names in its head."""
+    width, height = (int.from_bytes(picture.png[start : start + 4], "big") for start in (16, 20))
+    return height > 0 and width / height >= WIDE
+
+
 @cache
 def _environment() -> Environment:
     environment = Environment(
@@ -64,6 +73,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["data_uri"] = data_uri
+    environment.filters["wide"] = is_wide
     environment.filters["lookalikes"] = lookalikes
     return environment
 
