@@ -125,7 +125,7 @@ def test_a_ticket_that_may_not_win_says_why(results):
 
 
 def test_a_wide_picture_has_a_line_of_its_own(results):
-    sizes = {"flat": (2000, 800), "square": (800, 800)}
+    sizes = {"wide": (1400, 1100), "narrow": (1100, 500)}
     heads = {name: b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + struct.pack(">II", *size) for name, size in sizes.items()}
     pictures = [Picture(name, name, "", SVG, head) for name, head in heads.items()]
     page = Parsed(page_of(results(many(2)), pictures))
@@ -136,7 +136,11 @@ def test_what_was_searched_names_the_part_of_the_model_that_was_taken(results):
     folder = results(many(2))
     config = folder / "config.yaml"
     config.write_text(config.read_text().replace("{source: bundled}", "{source: bundled, layers: 2}"))
-    assert "<dt>its first layers</dt><dd>2</dd>" in page_of(folder)
+    with config.open("a") as file:
+        file.write("task: {rows: {train: null}}\n")
+    page = page_of(folder)
+    assert "<dt>its first layers</dt><dd>2</dd>" in page
+    assert "<dt>training rows</dt><dd>all that are left</dd>" in page
 
 
 @pytest.mark.parametrize(

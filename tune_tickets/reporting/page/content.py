@@ -209,6 +209,8 @@ def _facts(source: Source) -> Iterator[tuple[str, str]]:
     for said, name in names.items():
         if settings.get(name) is not None:
             yield said, plain(settings[name])
+        elif name == "task.rows.train" and name in settings:
+            yield said, "all that are left"
     yield "threat models", ", ".join(threat.name for threat in summary.threat_models) or "none"
     yield "seed", str(summary.seed)
 

@@ -17,8 +17,8 @@ from tune_tickets.reporting.pictures.picture import Picture
 TEMPLATES = Path(__file__).parent / "templates"
 LARGEST_SVG = 300_000
 """Bytes; a drawing with more than that is shown as pixels, so that the page stays light."""
-WIDE = 1.9
-"""Width over height from which a picture has a line of its own: beside another its text would be too small."""
+WIDE = 1250
+"""Pixels of the PNG from which a picture has a line of its own: beside another its text would be too small."""
 
 
 def html_page(content: Content) -> str:
@@ -57,9 +57,8 @@ def data_uri(picture: Picture) -> str:
 
 
 def is_wide(picture: Picture) -> bool:
-    """By the size that a PNG names in its head."""
-    width, height = (int.from_bytes(picture.png[start : start + 4], "big") for start in (16, 20))
-    return height > 0 and width / height >= WIDE
+    """By the width that a PNG names in its head."""
+    return int.from_bytes(picture.png[16:20], "big") >= WIDE
 
 
 @cache
