@@ -25,7 +25,7 @@ Yaml = Annotated[
 ]
 Overrides = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[KEY=VALUE]...", help="Overrides, e.g. search.trials=4 method.adversary.steps=2"),
+    typer.Argument(metavar="KEY=VALUE", help="Overrides, e.g. search.trials=4 method.adversary.steps=2"),
 ]
 Output = Annotated[
     Path | None,
@@ -69,7 +69,7 @@ def resume(
     results: Annotated[Path, typer.Argument(metavar="RESULTS", help="The results folder of a search")],
     overrides: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[KEY=VALUE]...", help="A larger budget, e.g. search.budget.cpu_hours=8; nothing else"),
+        typer.Argument(metavar="KEY=VALUE", help="A larger budget, e.g. search.budget.cpu_hours=8; nothing else"),
     ] = None,
     retry_errors: RetryErrors = False,
     store: Annotated[str | None, typer.Option(help="Stage store of the search; default: in or beside RESULTS")] = None,
@@ -101,7 +101,7 @@ def plan(experiment: Yaml, overrides: Overrides = None, output: Output = None) -
 
 @app.command()
 def init(
-    data: Annotated[Path, typer.Argument(help="A csv, jsonl or parquet file of labelled texts")],
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="A csv, jsonl or parquet file of labelled texts")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="The YAML file to write")] = None,
     force: Annotated[bool, typer.Option(help="Replace an existing file")] = False,
 ) -> None:
@@ -113,7 +113,7 @@ def init(
 
 @app.command()
 def compare(
-    results: Annotated[list[Path], typer.Argument(metavar="RESULTS...", help="Two or more results folders")],
+    results: Annotated[list[Path], typer.Argument(metavar="RESULTS", help="Two or more results folders")],
     json: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write all of it as JSON")] = None,
     markdown: Annotated[Path | None, typer.Option("--markdown", metavar="FILE", help="And as a page to share")] = None,
 ) -> None:
@@ -148,7 +148,7 @@ def pictures(
     beside: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[SEED]...", help="Results of the same experiment with other seeds: means are then over seeds"
+            metavar="SEED", help="Results of the same experiment with other seeds: means are then over seeds"
         ),
     ] = None,
     store: Annotated[str | None, typer.Option(help="Stage store of the search; default: in or beside RESULTS")] = None,
@@ -172,7 +172,9 @@ def report(
 
 @app.command()
 def ui(
-    results: Annotated[Path | None, typer.Argument(help="Results folder; default: the newest under results/")] = None,
+    results: Annotated[
+        Path | None, typer.Argument(metavar="RESULTS", help="Results folder; default: the newest under results/")
+    ] = None,
     port: Annotated[int, typer.Option(help="Port on localhost; the next free one is taken")] = 5000,
     open_browser: Annotated[bool, typer.Option("--open/--no-open", help="Open a browser window")] = True,
 ) -> None:
@@ -185,7 +187,7 @@ def ui(
 @app.command()
 def fetch(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Resources, e.g. tagger wordnet; default: all")
+        list[str] | None, typer.Argument(metavar="NAME", help="Resources, e.g. tagger wordnet; default: all")
     ] = None,
     to: Annotated[
         Path | None, typer.Option("--to", help="A cache folder to take along to machines without a network")
@@ -210,7 +212,7 @@ def attack(
     ticket: Saved,
     overrides: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TASK.KEY=VALUE]...", help="About the data, e.g. task.label=stars task.subset=sst2"),
+        typer.Argument(metavar="TASK.KEY=VALUE", help="About the data, e.g. task.label=stars task.subset=sst2"),
     ] = None,
     threat: Annotated[
         list[str] | None, typer.Option(help="Threat model by name, e.g. textfooler/minilm; may be repeated")
@@ -251,8 +253,8 @@ def attack(
 @app.command()
 def predict(
     ticket: Saved,
-    text: Annotated[str, typer.Argument(help="The text, or - for one text per line on stdin")],
-    second: Annotated[str | None, typer.Argument(help="The second text of a pair")] = None,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text, or - for one text per line on stdin")],
+    second: Annotated[str | None, typer.Argument(metavar="SECOND", help="The second text of a pair")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line")] = False,
     offline: Offline = False,
 ) -> None:
