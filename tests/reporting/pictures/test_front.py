@@ -3,8 +3,9 @@
 import pytest
 
 from tests.reporting.pictures.conftest import DENSE, RANDOM, THREAT, make_confirmation, make_evidence, make_measured
+from tune_tickets.confirmation import Estimate
 from tune_tickets.reporting.pictures.evidence import Evidence, NothingToDraw
-from tune_tickets.reporting.pictures.front import FrontPoint, front_figure, front_of, front_panels
+from tune_tickets.reporting.pictures.front import FrontPoint, confirmed_points, front_figure, front_of, front_panels
 
 
 def point(name, clean, aua, kind="ticket", **changes):
@@ -73,3 +74,11 @@ def test_without_an_attack_there_is_no_front():
         front_panels(make_evidence(measured=(make_measured("dense", 80, 10, kind="dense"),)))
     with pytest.raises(NothingToDraw, match="under attack"):
         front_panels(Evidence((type(unattacked)("t0", "trial", "x", metrics),)))
+
+
+def test_intervals_over_two_seeds_end_where_accuracies_do():
+    found = make_confirmation({"t0": [30.0, 90.0]})
+    wide = Estimate(mean=60.0, interval=(-321.0, 441.0), seeds=2)
+    models = [model.model_copy(update={"estimates": {"clean": wide, "aua": wide}}) for model in found.models]
+    points = confirmed_points(found.model_copy(update={"models": tuple(models)}), (), "t0")
+    assert {bar for point in points for bar in (point.clean_bar, point.aua_bar)} == {(0.0, 100.0)}

@@ -97,7 +97,7 @@ def _bar(model: Measured, names: Sequence[str]) -> Bar | None:
 
 
 def confirmed_points(confirmation: Confirmation, models: Sequence[Measured], selected: str | None) -> list[FrontPoint]:
-    """The models of a confirmation: means over seeds with their 95% intervals."""
+    """The models of a confirmation: means over seeds with their 95% intervals, as far as they lie in 0 to 100%."""
     sparsity = {model.name: model.metrics.get("sparsity", 0.0) for model in models}
     return [
         FrontPoint(
@@ -105,14 +105,19 @@ def confirmed_points(confirmation: Confirmation, models: Sequence[Measured], sel
             kind=model.kind,
             clean=model.estimates["clean"].mean,
             aua=model.estimates["aua"].mean,
-            clean_bar=model.estimates["clean"].interval,
-            aua_bar=model.estimates["aua"].interval,
+            clean_bar=_within(model.estimates["clean"].interval),
+            aua_bar=_within(model.estimates["aua"].interval),
             sparsity=sparsity.get(model.trial, 0.0) if model.trial is not None else 0.0,
             selected=model.kind == "ticket" and model.trial == selected,
         )
         for model in confirmation.models
         if _estimated(model)
     ]
+
+
+def _within(interval: Bar | None) -> Bar | None:
+    """Over a few seeds a t interval reaches far beyond what an accuracy can be; drawn whole it would dwarf the rest."""
+    return None if interval is None else (max(interval[0], 0.0), min(interval[1], 100.0))
 
 
 def _estimated(model: ConfirmedModel) -> bool:
