@@ -1,5 +1,6 @@
 """The console script `tune-tickets`: one verb per command. Heavy imports wait until a verb runs."""
 
+import errno
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -18,6 +19,11 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+OF_THE_DISK = {
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT),
+    *(errno.EISDIR, errno.ENOTDIR, errno.EEXIST),
+}
+"""What a person can mend; all other errors of the system keep their traceback."""
 app.add_typer(store_app, name="store")
 
 Yaml = Annotated[
@@ -324,3 +330,9 @@ def main(arguments: list[str] | None = None) -> None:
     except TicketsError as error:
         print(f"Error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
+    except OSError as error:
+        if error.errno not in OF_THE_DISK or error.filename is None:
+            raise
+        said = f"{error.filename} cannot be opened or written: {error.strerror}"
+        print(f"Error: {said}. Check the path, its rights and the room on the disk.", file=sys.stderr)
+        sys.exit(TicketsError.exit_code)
