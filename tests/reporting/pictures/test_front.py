@@ -82,3 +82,13 @@ def test_intervals_over_two_seeds_end_where_accuracies_do():
     models = [model.model_copy(update={"estimates": {"clean": wide, "aua": wide}}) for model in found.models]
     points = confirmed_points(found.model_copy(update={"models": tuple(models)}), (), "t0")
     assert {bar for point in points for bar in (point.clean_bar, point.aua_bar)} == {(0.0, 100.0)}
+
+
+def test_every_further_task_has_a_plane_of_its_own():
+    there = {name: value / 2 for name, value in make_measured("t0", 86.0, 30.0).metrics.items()}
+    models = (make_measured("t0", 86.0, 30.0, tasks={"qnli": there}), DENSE)
+    own, further = front_panels(Evidence(models, selected="t0"))
+    assert own[0] == f"{THREAT}, select rows"
+    assert further[0] == f"task qnli: {THREAT}, select rows"
+    (shown,) = further[1]
+    assert (shown.name, shown.clean, shown.aua, shown.aua_bar, shown.selected) == ("t0", 43.0, 15.0, (13.0, 17.0), True)
