@@ -156,6 +156,11 @@ def test_the_way_to_run_it_again_names_relative_files(results, source, said):
         assert (f"task.source ({source})" in page.replace("\\", "")) is said
 
 
+def test_the_figures_at_the_top_name_what_was_confirmed(results):
+    assert "; on report rows" not in page_of(results(many(2)))
+    assert "; on report rows 82.0</span>" in page_of(results(many(2), confirmation()))
+
+
 def test_a_large_drawing_is_shown_as_pixels():
     small, large = (Picture("a", "", "", b"x" * size, b"pixels") for size in (LARGEST_SVG, LARGEST_SVG + 1))
     assert data_uri(small).startswith("data:image/svg+xml;base64,")

@@ -140,7 +140,7 @@ def _state(summary: Summary) -> str:
 
 
 def _cards(source: Source) -> Iterator[tuple[str, str, str]]:
-    """The chosen ticket at a glance, each figure beside that of the dense control."""
+    """The chosen ticket at a glance, each figure of the select rows beside that of the dense control."""
     summary, winner = source.summary, source.finished.winner
     if winner is None or winner.outcome is None:
         return
@@ -149,14 +149,25 @@ def _cards(source: Source) -> Iterator[tuple[str, str, str]]:
     yield "chosen", f"trial {winner.number}", winner.title or winner.method
     low, high = outcome.clean.interval
     beside = f", dense {dense.clean.accuracy:.1f}" if dense else ""
-    yield "clean accuracy", f"{outcome.clean.accuracy:.1f}%", f"{low:.1f}-{high:.1f}{beside}"
+    later = _on_report_rows(source)
+    yield "clean accuracy", f"{outcome.clean.accuracy:.1f}%", f"{low:.1f}-{high:.1f}{beside}{later.get('clean', '')}"
     others = {figures.fingerprint: figures for figures in dense.attacks} if dense else {}
     for figures in outcome.attacks:
         low, high = figures.interval
         other = others.get(figures.fingerprint)
         beside = f", dense {other.accuracy_under_attack:.1f}" if other else ""
+        beside += later.get(f"aua/{figures.threat}", "")
         yield f"under {figures.threat}", f"{figures.accuracy_under_attack:.1f}%", f"{low:.1f}-{high:.1f}{beside}"
     yield "cut", f"{outcome.sparsity.overall:.1f}%", "of the parameters without embeddings"
+
+
+def _on_report_rows(source: Source) -> dict[str, str]:
+    """What became of the chosen ticket's figures when it was confirmed, by metric."""
+    models = source.confirmation.models if source.confirmation is not None else ()
+    chosen = [model for model in models if model.kind == "ticket" and model.trial == source.summary.selected.trial]
+    return {
+        name: f"; on report rows {found.mean:.1f}" for model in chosen[:1] for name, found in model.estimates.items()
+    }
 
 
 def _confirmed(source: Source) -> Confirmed | None:
