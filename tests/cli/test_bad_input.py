@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from tune_tickets.cli.app import main
+from tune_tickets.cli.attack import make_room
+from tune_tickets.errors import TicketsError
 
 
 @pytest.fixture
@@ -121,3 +123,29 @@ def test_resume_wants_a_folder_in_which_a_search_has_begun(refuse, tmp_path, tin
         main(["resume", str(held), "--store", str(tmp_path / "store"), "search.trials=9"])
     assert ended.value.code == 2
     assert "only the same experiment can be resumed" in capsys.readouterr().err
+
+
+def test_a_place_that_cannot_be_written_is_named_without_a_traceback(tmp_path, capsys):
+    data = write_csv(tmp_path / "reviews.csv", [(f"text {n}", str(n % 2)) for n in range(40)])
+    with pytest.raises(SystemExit) as ended:
+        main(["init", str(data), "--output", str(data / "in-a-file.yaml")])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.startswith(f"Error: {data} cannot be opened or written: File exists.")
+
+
+def test_a_bug_keeps_its_traceback(monkeypatch, tmp_path):
+    def broken(*_):
+        raise FileNotFoundError(2, "No such file or directory", "of our own")
+
+    monkeypatch.setattr("tune_tickets.cli.init.init", broken)
+    with pytest.raises(FileNotFoundError):
+        main(["init", str(tmp_path)])
+
+
+def test_a_file_for_figures_that_cannot_be_written_is_refused_before_the_attack(monkeypatch, tmp_path):
+    with pytest.raises(TicketsError, match=r"cannot be written: name a file"):
+        make_room(tmp_path)
+    make_room(tmp_path / "new" / "figures.json")
+    monkeypatch.setattr("os.access", lambda path, mode: path != tmp_path / "new")
+    with pytest.raises(TicketsError, match=r"figures\.json cannot be written"):
+        make_room(tmp_path / "new" / "figures.json")

@@ -42,6 +42,11 @@ def test_list_tells_sizes_users_and_orphans(results, capsys, monkeypatch, words)
     assert rows[str(results / "old")][0] == "2"
 
 
+def test_experiments_keep_their_whole_names_in_a_narrow_terminal(results, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    assert "…" not in call(capsys, "list", results)[1]
+
+
 def test_verify_ends_with_1_until_the_damage_is_moved_aside(results, capsys):
     assert call(capsys, "verify", results)[0] == 0
     [blob, *_] = sorted((results / "store" / "retrain").rglob("ticket.safetensors"))

@@ -32,6 +32,14 @@ def test_help_needs_no_heavy_import():
         assert verb in printed
 
 
+@pytest.mark.parametrize("verb", ["run", "resume", "compare", "pictures", "fetch", "attack", "predict", "ui"])
+def test_the_usage_line_has_each_bracket_once(verb, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    main_ended([verb, "--help"])
+    (usage,) = [line for line in capsys.readouterr().out.splitlines() if "Usage:" in line]
+    assert not re.search(r"\[\[|\.\.\.[\]}]", usage)
+
+
 def test_validate_says_what_it_found(tiny_yaml, capsys):
     main_ended(["validate", str(tiny_yaml)])
     printed = capsys.readouterr().out

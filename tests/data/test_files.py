@@ -109,7 +109,9 @@ def test_a_missing_file_is_named_with_the_folder_it_was_sought_in(monkeypatch, t
     monkeypatch.chdir(tmp_path)
     with pytest.raises(DataError) as error:
         read_file(Path("nowhere.csv"))
-    assert str(error.value) == f"nowhere.csv: no such file in {tmp_path}. Correct the path."
+    assert str(error.value) == (
+        f"nowhere.csv: no such file in {tmp_path}, the folder the command is run in. Correct the path."
+    )
 
 
 def test_a_folder_of_a_known_extension_cannot_be_read_as_a_file(tmp_path):

@@ -66,6 +66,13 @@ def test_figures_of_another_ticket_are_not_taken(make):
     assert background_of(find_subject(str(file))).outcome is None
 
 
+def test_layers_are_counted_from_one_as_in_the_pictures(make):
+    subject = find_subject(str(make()[0]))
+    page = card(subject, "pruned", background_of(subject))
+    rows = page[page.index("| layer | heads | neurons |") :].splitlines()[2:]
+    assert [row.split(" | ")[0] for row in rows if row.startswith("| ")][:2] == ["| 1", "| 2"]
+
+
 def test_hostile_names_stay_text(make):
     file, _ = make(
         backbone="tiny", method=HOSTILE, params={HOSTILE: HOSTILE}, labels=(HOSTILE, "b"), text_columns=(HOSTILE,)

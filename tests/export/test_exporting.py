@@ -71,6 +71,14 @@ def test_onnxruntime_gives_the_tickets_logits_for_any_batch_and_length(family, c
 
 
 @pytest.mark.integration
+@pytest.mark.parametrize("form", ["hf", "pruned"])
+def test_others_may_read_what_is_made_to_be_given_away(exported, form):
+    file, _, folder = exported(form)
+    assert {path.name: oct(path.stat().st_mode & 0o777) for path in (file, *folder.iterdir())} == dict.fromkeys(
+        (file.name, *(path.name for path in folder.iterdir())), "0o644"
+    )
+
+
 def test_the_onnx_model_is_the_small_one(exported):
     import onnx
 

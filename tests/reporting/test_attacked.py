@@ -61,6 +61,8 @@ def test_no_number_is_cut_whatever_the_width(width):
 def test_two_models_go_by_letters_and_are_compared_in_words():
     shown = printed(print_figures, [measurement(), measurement(model="other folder")])
     assert "A = a.safetensors\nB = other folder\n" in shown
+    assert "do not show which model is faster" in shown
+    assert "faster" not in printed(print_figures, [measurement()])
     difference = Comparison(
         other="other folder", threat="textfooler/minilm", difference=12.5, p_value=0.0123, distinguishable=True
     )

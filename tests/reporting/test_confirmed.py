@@ -79,3 +79,16 @@ def test_the_table_shows_failed_seeds_and_says_what_cannot_be_told():
     assert "t1, seed 2 failed: out of memory" in shown
     assert "81.0 [68.3, 93.7]" in shown  # 81 -+ 12.706 x sqrt(2) / sqrt(2)
     assert "clean: t1 cannot be told from dense (+3.0 points, p = 0.205, 2 seeds)." in shown
+
+
+def test_threat_models_keep_their_whole_names_in_a_narrow_terminal():
+    metrics = {f"aua/text{name}/minilm": 20.0 for name in ("bugger", "fooler")}
+    seeded = [SeedRun(model="t1", seed=seed, status="complete", metrics=metrics) for seed in (0, 1)]
+    named = TICKET.model_copy(update={"runs": tuple(seeded), "estimates": estimates(seeded)})
+    found = Confirmation(
+        experiment="demo", config_digest="d", report_fingerprint="f", rows=50, attacked_rows=20, seeds=(0, 1),
+        tickets=("t1",), models=(named,), tests=(), total_seconds=1.0,
+    )  # fmt: skip
+    console = Console(record=True, width=50)
+    print_confirmation(found, console)
+    assert "…" not in console.export_text()

@@ -130,6 +130,8 @@ def test_settings_that_differ_are_listed_with_the_winners_values(folder):
         "method.adversary.steps": {"A": 2, "B": 3},
         "method.sparsity": {"B": {"choice": [0.1, 0.3]}},
     }
+    narrow = printed(experiments, 40)
+    assert "…" not in narrow[narrow.index("What differs") :]
     text = printed(experiments)
     assert "2 more belong to some of the experiments only, such as method.gamma" in text
     same = read_finished(

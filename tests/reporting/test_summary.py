@@ -66,3 +66,9 @@ def test_a_summary_that_cannot_be_used_is_an_error_that_says_why(tmp_path, conte
         (tmp_path / "summary.json").write_text(content)
     with pytest.raises(TicketsError, match=message):
         read_summary(tmp_path)
+
+
+def test_a_file_in_place_of_the_folder_is_no_results_folder(tmp_path):
+    (tmp_path / "reviews.csv").touch()
+    with pytest.raises(TicketsError, match=r"no summary\.json in .*reviews\.csv: give the results folder"):
+        read_summary(tmp_path / "reviews.csv")

@@ -9,7 +9,7 @@ from tune_tickets.attacks.figures import write_parquet
 from tune_tickets.attacks.rows import AttackRecord
 from tune_tickets.config import load_experiment
 from tune_tickets.confirmation import Confirmation, ConfirmedModel, SeedRun
-from tune_tickets.records import ControlRecord, StageRecord
+from tune_tickets.records import ControlRecord, StageRecord, TransferFigures
 from tune_tickets.reporting.pictures import draw_gallery
 from tune_tickets.tickets.distance import Trajectory
 from tune_tickets.tickets.mask import StructuredMask
@@ -77,6 +77,14 @@ def test_trials_and_controls_are_measured_with_their_settings(folder):
         "method.drawing.heads": (0.25, 0.375),
         "method.drawing.neurons": None,
     }
+
+
+def test_figures_on_further_tasks_are_kept_apart(folder):
+    trial = make_measured_trial(folder, attacks=[make_attack(aua=30.0)])
+    there = TransferFigures(name="qnli", outcome=make_outcome(attacks=[make_attack(aua=12.0)]), stages=())
+    trial = trial.model_copy(update={"outcome": trial.outcome.model_copy(update={"transfers": (there,)})})
+    measured, dense = gather(folder.results, make_summary([trial])).measured
+    assert (measured.metrics["aua"], measured.tasks["qnli"]["aua"], dense.tasks) == (30.0, 12.0, {})
 
 
 def test_random_controls_become_one_pattern_over_their_seeds(folder):

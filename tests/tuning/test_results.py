@@ -7,7 +7,7 @@ import pytest
 from tune_tickets.config import load_experiment
 from tune_tickets.errors import TicketsError
 from tune_tickets.records import TrialRecord
-from tune_tickets.tuning.results import Results, to_yaml
+from tune_tickets.tuning.results import Results, best_ticket, to_yaml
 from tune_tickets.tuning.storage import open_storage
 
 ROOT = Path(__file__).parent.parent.parent
@@ -76,6 +76,13 @@ def test_of_a_trial_that_was_tried_again_the_last_record_counts(results):
     results.add_trial(record(1))
     results.add_trial(record(0, attempt=2))
     assert results.read_trials() == [record(0, attempt=2), record(1)]
+
+
+def test_a_folder_whose_search_has_not_ended_says_so_when_its_ticket_is_asked_for(tmp_path):
+    assert best_ticket(str(tmp_path)) == str(tmp_path), "a transformers folder, perhaps"
+    (tmp_path / "config.yaml").touch()
+    with pytest.raises(TicketsError, match=r"has not ended\. Go on by tune-tickets resume"):
+        best_ticket(str(tmp_path))
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.glob("search_spaces/*.yaml")), ids=lambda path: path.stem)

@@ -1,5 +1,6 @@
 """The console script `tune-tickets`: one verb per command. Heavy imports wait until a verb runs."""
 
+import errno
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -18,6 +19,11 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+OF_THE_DISK = {
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT),
+    *(errno.EISDIR, errno.ENOTDIR, errno.EEXIST),
+}
+"""What a person can mend; all other errors of the system keep their traceback."""
 app.add_typer(store_app, name="store")
 
 Yaml = Annotated[
@@ -25,7 +31,7 @@ Yaml = Annotated[
 ]
 Overrides = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[KEY=VALUE]...", help="Overrides, e.g. search.trials=4 method.adversary.steps=2"),
+    typer.Argument(metavar="KEY=VALUE", help="Overrides, e.g. search.trials=4 method.adversary.steps=2"),
 ]
 Output = Annotated[
     Path | None,
@@ -69,9 +75,7 @@ def resume(
     results: Annotated[Path, typer.Argument(metavar="RESULTS", help="The results folder of a search")],
     overrides: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[KEY=VALUE]...", help="A larger budget, e.g. search.budget.cpu_hours=8, or other resources"
-        ),
+        typer.Argument(metavar="KEY=VALUE", help="A larger budget, e.g. search.budget.cpu_hours=8, or other resources"),
     ] = None,
     retry_errors: RetryErrors = False,
     store: Annotated[str | None, typer.Option(help="Stage store of the search; default: in or beside RESULTS")] = None,
@@ -103,7 +107,7 @@ def plan(experiment: Yaml, overrides: Overrides = None, output: Output = None) -
 
 @app.command()
 def init(
-    data: Annotated[Path, typer.Argument(help="A csv, jsonl or parquet file of labelled texts")],
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="A csv, jsonl or parquet file of labelled texts")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="The YAML file to write")] = None,
     force: Annotated[bool, typer.Option(help="Replace an existing file")] = False,
 ) -> None:
@@ -115,7 +119,7 @@ def init(
 
 @app.command()
 def compare(
-    results: Annotated[list[Path], typer.Argument(metavar="RESULTS...", help="Two or more results folders")],
+    results: Annotated[list[Path], typer.Argument(metavar="RESULTS", help="Two or more results folders")],
     json: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write all of it as JSON")] = None,
     markdown: Annotated[Path | None, typer.Option("--markdown", metavar="FILE", help="And as a page to share")] = None,
 ) -> None:
@@ -150,7 +154,7 @@ def pictures(
     beside: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[SEED]...", help="Results of the same experiment with other seeds: means are then over seeds"
+            metavar="SEED", help="Results of the same experiment with other seeds: means are then over seeds"
         ),
     ] = None,
     store: Annotated[str | None, typer.Option(help="Stage store of the search; default: in or beside RESULTS")] = None,
@@ -174,7 +178,9 @@ def report(
 
 @app.command()
 def ui(
-    results: Annotated[Path | None, typer.Argument(help="Results folder; default: the newest under results/")] = None,
+    results: Annotated[
+        Path | None, typer.Argument(metavar="RESULTS", help="Results folder; default: the newest under results/")
+    ] = None,
     port: Annotated[int, typer.Option(help="Port on localhost; the next free one is taken")] = 5000,
     open_browser: Annotated[bool, typer.Option("--open/--no-open", help="Open a browser window")] = True,
 ) -> None:
@@ -187,7 +193,7 @@ def ui(
 @app.command()
 def fetch(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Resources, e.g. tagger wordnet; default: all")
+        list[str] | None, typer.Argument(metavar="NAME", help="Resources, e.g. tagger wordnet; default: all")
     ] = None,
     to: Annotated[
         Path | None, typer.Option("--to", help="A cache folder to take along to machines without a network")
@@ -212,7 +218,7 @@ def attack(
     ticket: Saved,
     overrides: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TASK.KEY=VALUE]...", help="About the data, e.g. task.label=stars task.subset=sst2"),
+        typer.Argument(metavar="TASK.KEY=VALUE", help="About the data, e.g. task.label=stars task.subset=sst2"),
     ] = None,
     threat: Annotated[
         list[str] | None, typer.Option(help="Threat model by name, e.g. textfooler/minilm; may be repeated")
@@ -253,8 +259,8 @@ def attack(
 @app.command()
 def predict(
     ticket: Saved,
-    text: Annotated[str, typer.Argument(help="The text, or - for one text per line on stdin")],
-    second: Annotated[str | None, typer.Argument(help="The second text of a pair")] = None,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text, or - for one text per line on stdin")],
+    second: Annotated[str | None, typer.Argument(metavar="SECOND", help="The second text of a pair")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line")] = False,
     offline: Offline = False,
 ) -> None:
@@ -324,3 +330,9 @@ def main(arguments: list[str] | None = None) -> None:
     except TicketsError as error:
         print(f"Error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
+    except OSError as error:
+        if error.errno not in OF_THE_DISK or error.filename is None:
+            raise
+        said = f"{error.filename} cannot be opened or written: {error.strerror}"
+        print(f"Error: {said}. Check the path, its rights and the room on the disk.", file=sys.stderr)
+        sys.exit(TicketsError.exit_code)

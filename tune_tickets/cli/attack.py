@@ -1,5 +1,6 @@
 """The verb `attack`: threat models against a saved model, with figures, attacked texts and a sample to judge."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from tune_tickets.api.duel import Duel, Question, measured, prepare, report_of, 
 from tune_tickets.attacks.figures import write_groups
 from tune_tickets.cli.attacked import print_report
 from tune_tickets.cli.meter import Meter
+from tune_tickets.errors import TicketsError
 from tune_tickets.evaluation.under_attack import Measured
 from tune_tickets.reporting.attacked import say
 
@@ -19,7 +21,7 @@ def attack(question: Question, show: int, json_file: Path | None, out: Path | No
     duel = prepare(question)
     for path in (json_file, out):
         if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_room(path)
     sample = duel.targets[0][1]
     say(console, f"{len(sample.rows)} {sample.origin}, column {sample.attacked!r} attacked, seed {duel.seed}")
     finished: list[Measured] = []
@@ -32,6 +34,13 @@ def attack(question: Question, show: int, json_file: Path | None, out: Path | No
         write_groups([(_words(one), one.records) for one in finished], out)
     if unfinished:
         sys.exit(130)
+
+
+def make_room(path: Path) -> None:
+    """Refuse a file that cannot be written before the attack, which may take hours."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise TicketsError(f"{path} cannot be written: name a file in a folder that you may write to")
 
 
 def _attack_all(duel: Duel, finished: list[Measured]) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.filesize import decimal
-from rich.table import Table
+from rich.table import Column, Table
 
 from tune_tickets.cli.meter import Meter
 from tune_tickets.config import load_experiment
@@ -109,7 +109,8 @@ def _around(url: str | None) -> Path:
 
 
 def _print_users(users: list[StoreUser], entries: list[Entry], console: Console) -> None:
-    table = Table("experiment (latest first)", "stages here", "size", "of its front, winner and controls")
+    folder = Column("experiment (latest first)", overflow="fold")
+    table = Table(folder, "stages here", "size", "of its front, winner and controls")
     for user in users:
         used = [entry for entry in entries if entry.digest in user.uses]
         shown = [entry for entry in used if entry.digest in user.shows]

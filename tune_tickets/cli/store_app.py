@@ -20,7 +20,7 @@ class _ListByDefault(TyperGroup):
 store_app = typer.Typer(cls=_ListByDefault, help="List, verify or prune the stage store (list, if no verb is named).")
 
 Place = Annotated[
-    Path | None, typer.Argument(metavar="[RESULTS]", help="A results folder, or the folder of several; default results")
+    Path | None, typer.Argument(metavar="RESULTS", help="A results folder, or the folder of several; default results")
 ]
 Url = Annotated[
     str | None, typer.Option("--store", help="The store itself, a folder or fsspec URL; default: by RESULTS")

@@ -19,6 +19,7 @@ from typing import IO, NoReturn
 
 from tune_tickets.errors import TicketsError
 from tune_tickets.tracking.location import DATABASE, artifact_folder, database_uri
+from tune_tickets.tracking.moving import follow_move
 from tune_tickets.tracking.view import VIEW_TAG, view_path
 
 HOST = "127.0.0.1"
@@ -38,6 +39,7 @@ SAFE = {
 def ui(results: Path | None = None, port: int = DEFAULT_PORT, open_browser: bool = False) -> None:
     """Serve the runs of `results` (the newest search, if it holds several) until Ctrl-C; prints the address."""
     folder = find_results(results)
+    _follow_move(folder)
     free = free_port(port)
     address = f"http://{HOST}:{free}"
     with tempfile.TemporaryFile("w+") as log, _stopping_on_sigterm(), _server(folder, free, log) as server:
@@ -48,6 +50,15 @@ def ui(results: Path | None = None, port: int = DEFAULT_PORT, open_browser: bool
             webbrowser.open(page)
         code = server.wait()
         raise TicketsError(f"The MLflow server ended by itself with code {code}:\n{_tail(log)}")
+
+
+def _follow_move(folder: Path) -> None:
+    """The runs can be looked at even where their files are out of reach."""
+    try:
+        if follow_move(folder):
+            print(f"{folder} was moved: the paths of its artifacts in {DATABASE} were brought up to date.", flush=True)
+    except TicketsError as error:
+        print(f"Note: {error}", flush=True)
 
 
 def find_results(results: Path | None) -> Path:

@@ -20,7 +20,7 @@ def read_file(path: Path) -> Table:
     """The rows of a local file, chosen by its extension."""
     reader = READERS.get(extension(path))
     if not path.exists():
-        looked = "" if path.is_absolute() else f" in {Path.cwd()}"
+        looked = "" if path.is_absolute() else f" in {Path.cwd()}, the folder the command is run in"
         raise DataError(f"{path}: no such file{looked}. Correct the path.")
     if reader is None:
         raise DataError(

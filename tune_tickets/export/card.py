@@ -103,7 +103,7 @@ def _of_ticket(ticket: Ticket, subject: Subject, background: Background) -> Iter
         yield _table(("setting", "value"), settings.items())
     layers = zip(mask.heads_kept(), mask.neurons_kept(), strict=True)
     yield "## Structure"
-    yield _table(("layer", "heads", "neurons"), ((index, *kept) for index, kept in enumerate(layers)))
+    yield _table(("layer", "heads", "neurons"), ((number, *kept) for number, kept in enumerate(layers, start=1)))
     if background.outcome is not None:
         yield "## Figures"
         yield _figures(background.outcome)

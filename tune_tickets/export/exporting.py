@@ -43,6 +43,8 @@ def export_ticket(
         folder.mkdir()
         _write(subject, form, folder, say)
         (folder / FILE).write_text(card(subject, form, background_of(subject)), encoding="utf-8")
+        for file in folder.iterdir():
+            file.chmod(0o644)  # an export is made to be given away, and safetensors writes for its owner alone
         if target.exists():
             target.replace(Path(scratch) / "before")
         folder.replace(target)
@@ -60,7 +62,6 @@ def _write(subject: Subject, form: str, folder: Path, say: Callable[[str], None]
         raise ConfigError(f"{subject.name} is no ticket: nothing was cut; --format onnx is what it can become")
     else:
         save_ticket(subject.ticket, folder / TICKETS[0])
-        (folder / TICKETS[0]).chmod(0o644)  # an export is made to be given away
 
 
 def _check_place(target: Path, force: bool) -> None:

@@ -3,7 +3,7 @@
 from tune_tickets.objective.bounding import beats, falling, reachable
 from tune_tickets.objective.choosing import feasible, front, ranked
 from tune_tickets.objective.gains import doubtful_gains
-from tune_tickets.objective.judging import Verdict, judge, names
+from tune_tickets.objective.judging import Verdict, judge, names, near_constant
 
 __all__ = [
     "Verdict",
@@ -14,6 +14,7 @@ __all__ = [
     "front",
     "judge",
     "names",
+    "near_constant",
     "ranked",
     "reachable",
 ]

@@ -56,12 +56,19 @@ def weigh(objective: Objective, metrics: Mapping[str, float], dense: Mapping[str
         if lacking > _NOISE:
             objections.append(f"{constraint.text} is missed by {lacking:.1f} points")
             total += lacking
-    if metrics["majority_share"] >= 100.0 * objective.near_constant:
-        objections.append(f"{NEAR_CONSTANT}: {metrics['majority_share']:.0f}% of rows get one label")
+    objections += near_constant(objective, metrics)
     values = _values(objective, metrics)
     if objections:
         values = tuple(-total / 100.0 - 1e-6 for _ in values)
     return Verdict(values, tuple(objections))
+
+
+def near_constant(objective: Objective, metrics: Mapping[str, float]) -> tuple[str, ...]:
+    """What is to be said of a model, ticket or control, that answers almost the same for everything."""
+    share = metrics["majority_share"]
+    if share < 100.0 * objective.near_constant:
+        return ()
+    return (f"{NEAR_CONSTANT}: {share:.0f}% of rows get one label",)
 
 
 def _floor(objective: Objective, dense: Mapping[str, float] | None) -> float:

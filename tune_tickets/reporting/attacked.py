@@ -18,6 +18,10 @@ _MEANING = (
     "mean per row attacked. Words changed and similarity: means of the attacks that worked. Intervals are 95%. "
     "Only figures of one fingerprint can be compared."
 )
+_SPEED = (
+    "Seconds and queries/s do not show which model is faster: the second finds in the caches what the first attack "
+    "thought of."
+)
 Figure = Callable[[Measurement], str]
 
 
@@ -42,7 +46,7 @@ def print_figures(measurements: Sequence[Measurement], console: Console) -> None
             table.add_row(label, *(Text(show(measured)) for measured in measurements[start:end]))
         console.print(table)
         console.print()
-    say(console, _MEANING, style="dim")
+    say(console, f"{_MEANING} {_SPEED}" if len(models) > 1 else _MEANING, style="dim")
 
 
 def print_comparisons(found: Sequence[Comparison], console: Console) -> None:

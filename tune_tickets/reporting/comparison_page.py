@@ -28,7 +28,9 @@ def print_comparison(experiments: list[Finished], found: SideBySide, console: Co
     say(console, "\n".join(_sentences(found)))
     console.print()
     header, *settings = _settings(experiments, found)
-    table = Table(*header, title="What differs in the settings", title_justify="left")
+    table = Table(title="What differs in the settings", title_justify="left")
+    for name in header:
+        table.add_column(name, overflow="fold")  # two names that are cut off may look the same
     for line in settings:
         table.add_row(*map(Text, line))
     console.print(table if settings else SAME)

@@ -67,7 +67,8 @@ def _table(found: Confirmation) -> Table:
     header, *lines = cells(found)
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for index, name in enumerate(header):
-        table.add_column(Text(name), justify="left" if index < 2 else "right")
+        # Folded, for cut off the names of two threat models may look the same.
+        table.add_column(Text(name), justify="left" if index < 2 else "right", overflow="fold")
     for line in lines:
         table.add_row(*map(Text, line))
     return table

@@ -43,7 +43,7 @@ def read_summary(folder: Path) -> Summary:
     path = folder / FILE_NAME
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise TicketsError(
             f"There is no {FILE_NAME} in {folder}: give the results folder of a search that has ended."
         ) from None

@@ -111,6 +111,7 @@ def save_ticket(ticket: Ticket, path: Path) -> None:
             stream.write(ticket.to_bytes())
             stream.flush()
             os.fsync(stream.fileno())
+        Path(temporary).chmod(0o644)  # mkstemp makes it private
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)

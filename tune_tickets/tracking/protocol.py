@@ -9,6 +9,7 @@ from tune_tickets.confirmation import Confirmation
 from tune_tickets.records import ControlRecord, SearchStatus, Summary, TrialRecord
 from tune_tickets.tracking.inputs import SearchInputs
 from tune_tickets.tracking.location import artifact_folder, database_uri
+from tune_tickets.tracking.moving import follow_move
 
 
 class AnyTracker(Protocol):
@@ -94,5 +95,7 @@ def open_tracker(
         return NullTracker()
     from tune_tickets.tracking.tracker import Tracker  # imports mlflow, which takes seconds
 
+    if tracking.uri is None:
+        follow_move(results)
     uri = tracking.uri or database_uri(results)
     return Tracker(uri, artifact_folder(results), tracking.experiment or name, settings, config_digest, search)

@@ -9,7 +9,8 @@ from typing import TypeVar
 
 from tune_tickets.attacks.threat import ThreatModel
 from tune_tickets.config import Experiment
-from tune_tickets.objective import doubtful_gains, feasible, front, ranked
+from tune_tickets.config.objective import Objective
+from tune_tickets.objective import doubtful_gains, feasible, front, near_constant, ranked
 from tune_tickets.records import (
     ControlRecord,
     Detectable,
@@ -62,7 +63,7 @@ def close_search(
     spent: Mapping[str, float] | None = None,
 ) -> Summary:
     """Choose, save the best ticket, write `summary.json` and a sample of substitutions."""
-    trials, controls = _with_notes(trials, controls), _with_notes(controls, controls)
+    trials, controls = _with_notes(trials, controls), _with_notes(controls, controls, experiment.settings.objective)
     best = ranked(trials)
     problem = _save_ticket(experiment, best[0], results) if best else None
     records = threat_records(threats, experiment.settings.seed, best, controls, Store(results.store_url))
@@ -105,27 +106,42 @@ def _select(
         others[f"the next best, {best[1].id}"] = best[1].outcome
     assert winner.outcome is not None
     assert winner.values is not None
-    figures = f"clean {winner.metrics['clean']:.1f}%, under attack {winner.metrics.get('aua', 0.0):.1f}%"
     return Selection(
         trial=winner.id,
         ticket=results.ticket.name if problem is None else None,
-        reason=f"{winner.id} is the best of {len(best)} tickets above the floor ({figures}).{problem or ''}",
+        reason=f"{why_chosen(best)}{problem or ''}",
         comparisons=comparisons(winner.outcome, others),
         ood=ood_comparisons(winner.outcome, others),
     )
 
 
-def _with_notes(records: list[Measured], controls: list[ControlRecord]) -> list[Measured]:
-    """The records with what must be known of their OOD figures beside those of the dense control."""
+def why_chosen(best: list[TrialRecord]) -> str:
+    """What the first of the tickets that may win is chosen for."""
+    metrics, said = best[0].metrics, {"clean": "clean", "aua": "under attack"}
+    figures = ", ".join(f"{word} {metrics[name]:.1f}%" for name, word in said.items() if name in metrics)
+    rank = f"the best of the {len(best)} tickets that may win" if len(best) > 1 else "the only ticket that may win"
+    return f"{best[0].id} is {rank} ({figures})."
+
+
+def _with_notes(
+    records: list[Measured], controls: list[ControlRecord], objective: Objective | None = None
+) -> list[Measured]:
+    """The records with what must be known of their OOD figures beside those of the dense control.
+
+    By the `objective` a control is noted that answers the same for everything; trials were judged by it already.
+    """
     dense = _dense(controls)
     return [
         record
         if record.outcome is None
-        else record.model_copy(
-            update={"outcome": record.outcome.model_copy(update={"notes": doubtful_gains(record.outcome, dense)})}
-        )
+        else record.model_copy(update={"outcome": _noted(record.outcome, dense, objective)})
         for record in records
     ]
+
+
+def _noted(outcome: Outcome, dense: Outcome | None, objective: Objective | None) -> Outcome:
+    constant = near_constant(objective, outcome.metrics()) if objective is not None else ()
+    return outcome.model_copy(update={"notes": (*constant, *doubtful_gains(outcome, dense))})
 
 
 def _detectable(

@@ -11,7 +11,7 @@ from tune_tickets.config.domain import Choice, LogUniform
 from tune_tickets.confirmation import Confirmation
 from tune_tickets.errors import TicketsError
 from tune_tickets.models.inspection import inspect_backbone
-from tune_tickets.records import Summary, TrialRecord
+from tune_tickets.records import Outcome, Summary, TrialRecord
 from tune_tickets.reporting.pictures import Evidence, draw_gallery, save_pictures
 from tune_tickets.reporting.pictures.evidence import Axis, Measured
 from tune_tickets.tickets.ticket import read_header
@@ -121,6 +121,7 @@ def measured(summary: Summary, settings: Mapping[str, Mapping[str, Any]], own: b
             settings=settings.get(trial.id, {}),
             seed=summary.seed,
             feasible=trial.feasible is not False,
+            tasks=_on_tasks(trial.outcome),
             own=own,
         )
         for trial in summary.trials
@@ -133,11 +134,16 @@ def measured(summary: Summary, settings: Mapping[str, Mapping[str, Any]], own: b
             title=control.title or control.kind,
             metrics=control.outcome.metrics(),
             seed=summary.seed,
+            tasks=_on_tasks(control.outcome),
             own=own,
         )
         for control in summary.controls
     ]
     return (*trials, *controls)
+
+
+def _on_tasks(outcome: Outcome) -> dict[str, dict[str, float]]:
+    return {transfer.name: transfer.outcome.metrics() for transfer in outcome.transfers}
 
 
 def _others(beside: Sequence[tuple[Results, Summary]]) -> tuple[Measured, ...]:

@@ -215,6 +215,10 @@ def best_ticket(source: str) -> str:
             f"{source} holds no best ticket: no trial of that search may win. Its closing table and selected.reason in "
             "its summary.json say why"
         )
+    if not ticket.is_file() and Results(folder, store_url="").config.is_file():
+        raise TicketsError(
+            f"{source} holds no best ticket yet: its search has not ended. Go on by tune-tickets resume {source}"
+        )
     return str(ticket) if ticket.is_file() else source
 
 

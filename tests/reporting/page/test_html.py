@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import struct
 import time
 
 import pytest
@@ -120,7 +121,44 @@ def test_a_ticket_that_may_not_win_says_why(results):
     flagged[1] = flagged[1].model_copy(update={"values": (0.1,)})
     page = page_of(results(make_summary([make_trial(0), *flagged])))
     assert "<li>trial 1, trial 2: may not win: near-constant predictor</li>" in page
-    assert 'class="badge barred"' in page
+    assert '<span class="badge barred">may not win</span>' in page
+
+
+def test_a_wide_picture_has_a_line_of_its_own(results):
+    sizes = {"wide": (1400, 1100), "narrow": (1100, 500)}
+    heads = {name: b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + struct.pack(">II", *size) for name, size in sizes.items()}
+    pictures = [Picture(name, name, "", SVG, head) for name, head in heads.items()]
+    page = Parsed(page_of(results(many(2)), pictures))
+    assert [each.get("class") for each in page.all("figure")][-2:] == ["wide", None]
+
+
+def test_what_was_searched_names_the_part_of_the_model_that_was_taken(results):
+    folder = results(many(2))
+    config = folder / "config.yaml"
+    config.write_text(config.read_text().replace("{source: bundled}", "{source: bundled, layers: 2}"))
+    with config.open("a") as file:
+        file.write("task: {rows: {train: null}}\n")
+    page = page_of(folder)
+    assert "<dt>its first layers</dt><dd>2</dd>" in page
+    assert "<dt>training rows</dt><dd>all that are left</dd>" in page
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [("reviews.csv", True), ("../data/reviews.jsonl.gz", True), ("/data/reviews.csv", False), ("bundled/imdb", False)],
+)
+def test_the_way_to_run_it_again_names_relative_files(results, source, said):
+    folder = results(many(2))
+    with (folder / "config.yaml").open("a") as file:
+        file.write(f"task: {{source: {source}}}\n")
+    files = write_report(folder)
+    for page in (files.html.read_text(), files.markdown.read_text()):
+        assert (f"task.source ({source})" in page.replace("\\", "")) is said
+
+
+def test_the_figures_at_the_top_name_what_was_confirmed(results):
+    assert "; on report rows" not in page_of(results(many(2)))
+    assert "; on report rows 82.0</span>" in page_of(results(many(2), confirmation()))
 
 
 def test_a_large_drawing_is_shown_as_pixels():

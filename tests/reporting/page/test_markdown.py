@@ -63,6 +63,7 @@ def test_it_holds_what_the_page_holds(results):
         "Trials and controls",
         "Pictures",
         "The chosen ticket, and why",
+        "Controls",
         "Threat models",
         "Cost",
         "Reproduce and load",

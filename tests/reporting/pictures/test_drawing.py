@@ -2,18 +2,20 @@
 
 import colorsys
 import io
+from dataclasses import replace
 from itertools import pairwise
 from xml.etree import ElementTree
 
 import matplotlib
 import pytest
+from matplotlib.legend import Legend
 from PIL import Image
 
-from tests.reporting.pictures.conftest import make_evidence
+from tests.reporting.pictures.conftest import EPOCHS, make_curve, make_evidence, make_measured
 from tune_tickets.reporting.pictures import draw, draw_gallery, drawing, save_pictures
 from tune_tickets.reporting.pictures.evidence import Evidence
 from tune_tickets.reporting.pictures.saving import saved_pictures
-from tune_tickets.reporting.pictures.style import LOOKS
+from tune_tickets.reporting.pictures.style import LOOKS, house_style
 
 NAMES = [
     "front",
@@ -44,6 +46,39 @@ def gallery():
 def test_a_full_search_has_every_picture(gallery):
     assert [picture.name for picture in gallery.pictures] == NAMES
     assert (gallery.left_out, gallery.failed) == ({}, {})
+
+
+def beyond(figure):
+    """Headings, labels and legends that do not lie wholly within the figure."""
+    figure.draw_without_rendering()
+    parts = [each.get_texts() for each in figure.findobj(Legend)]
+    parts += [(axes.title, axes.xaxis.label, axes.yaxis.label, *axes.texts) for axes in figure.axes]
+    left, bottom, right, top = figure.bbox.extents
+    boxes = [(text.get_text(), text.get_window_extent()) for part in parts for text in part if text.get_text().strip()]
+    return [text for text, box in boxes if min(box.x0 - left, box.y0 - bottom, right - box.x1, top - box.y1) < 0]
+
+
+@pytest.mark.parametrize("plan", drawing.PLANS, ids=lambda plan: plan.name)
+def test_no_text_is_cut_off_when_there_are_several_attacks_and_many_trials(plan):
+    threats = ("textfooler/minilm", "textbugger/minilm", "bae-counterfitted")
+    trials = tuple(
+        make_measured(
+            f"t{number:03}",
+            80.0 + number,
+            30.0,
+            title="earlyrobust + FreeLB + InfoBERT",
+            threats=threats,
+            cut=20.0 + number,
+            params={"method.gamma": number / 10, "method.drawing.heads": 1 / 6},
+            settings={"method.gamma": number / 10, "retraining.epochs": number},
+        )
+        for number in range(1, 9)
+    )
+    curves = tuple(make_curve(models=(trial.name,), title=trial.title, records=EPOCHS) for trial in trials)
+    full = make_evidence()
+    evidence = replace(full, measured=(*trials, *full.measured), curves=(*curves, *full.curves))
+    with house_style():
+        assert beyond(plan.figure(evidence)) == []
 
 
 def test_pictures_are_vector_with_real_text_and_pixels(gallery):

@@ -3,8 +3,9 @@
 import pytest
 
 from tests.reporting.pictures.conftest import DENSE, RANDOM, THREAT, make_confirmation, make_evidence, make_measured
+from tune_tickets.confirmation import Estimate
 from tune_tickets.reporting.pictures.evidence import Evidence, NothingToDraw
-from tune_tickets.reporting.pictures.front import FrontPoint, front_figure, front_of, front_panels
+from tune_tickets.reporting.pictures.front import FrontPoint, confirmed_points, front_figure, front_of, front_panels
 
 
 def point(name, clean, aua, kind="ticket", **changes):
@@ -73,3 +74,21 @@ def test_without_an_attack_there_is_no_front():
         front_panels(make_evidence(measured=(make_measured("dense", 80, 10, kind="dense"),)))
     with pytest.raises(NothingToDraw, match="under attack"):
         front_panels(Evidence((type(unattacked)("t0", "trial", "x", metrics),)))
+
+
+def test_intervals_over_two_seeds_end_where_accuracies_do():
+    found = make_confirmation({"t0": [30.0, 90.0]})
+    wide = Estimate(mean=60.0, interval=(-321.0, 441.0), seeds=2)
+    models = [model.model_copy(update={"estimates": {"clean": wide, "aua": wide}}) for model in found.models]
+    points = confirmed_points(found.model_copy(update={"models": tuple(models)}), (), "t0")
+    assert {bar for point in points for bar in (point.clean_bar, point.aua_bar)} == {(0.0, 100.0)}
+
+
+def test_every_further_task_has_a_plane_of_its_own():
+    there = {name: value / 2 for name, value in make_measured("t0", 86.0, 30.0).metrics.items()}
+    models = (make_measured("t0", 86.0, 30.0, tasks={"qnli": there}), DENSE)
+    own, further = front_panels(Evidence(models, selected="t0"))
+    assert own[0] == f"{THREAT}, select rows"
+    assert further[0] == f"task qnli: {THREAT}, select rows"
+    (shown,) = further[1]
+    assert (shown.name, shown.clean, shown.aua, shown.aua_bar, shown.selected) == ("t0", 43.0, 15.0, (13.0, 17.0), True)

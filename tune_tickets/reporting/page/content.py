@@ -1,6 +1,5 @@
 """The content of a report in the order it is read, as plain text: what the page and its Markdown version both show."""
 
-import shlex
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from tune_tickets.config.domain import is_domain
 from tune_tickets.records import Summary, ThreatRecord
 from tune_tickets.reporting.confirm_table import cells, failures, meaning
 from tune_tickets.reporting.layout import LEGEND
+from tune_tickets.reporting.page import again
 from tune_tickets.reporting.page.claims import Claim, claims, confirmed_claims, not_confirmed
 from tune_tickets.reporting.page.details import Detail, Pairs, details, duration
 from tune_tickets.reporting.page.figures import FigureTable, figure_table, paper_tables
@@ -22,6 +22,11 @@ from tune_tickets.reporting.table import baselines_text, explanations
 from tune_tickets.reporting.transfers import by_task, stage_text
 
 CONFIRM_NAMES = 3
+CONTROLS = (
+    "Measured like every trial. dense is the whole model, fine-tuned once for all trials with the retraining of the "
+    "first warm start, else with the first value of every domain; a random ticket keeps as much as the chosen one, of "
+    "parts drawn by lot, and is trained as that was. What a ticket is worth is its distance to these."
+)
 PAPER_COLUMNS = 4
 Cells = tuple[tuple[str, ...], ...]
 """A header, then lines."""
@@ -73,6 +78,7 @@ class Content:
     baselines: str
     versions: Pairs
     reproduce: tuple[str, ...]
+    paths: str
     load: tuple[str, ...]
     digest: str
     seed: int
@@ -117,8 +123,9 @@ def content_of(source: Source, pictures: Sequence[Picture]) -> Content:
         cost=tuple(_cost(summary)),
         baselines=baselines_text(summary),
         versions=tuple(summary.versions.items()),
-        reproduce=_reproduce(source),
-        load=_load(source),
+        reproduce=again.reproduce(source),
+        paths=again.paths_to_mend(source),
+        load=again.load(source),
         digest=summary.config_digest,
         seed=summary.seed,
         ticket=summary.selected.ticket,
@@ -133,7 +140,7 @@ def _state(summary: Summary) -> str:
 
 
 def _cards(source: Source) -> Iterator[tuple[str, str, str]]:
-    """The chosen ticket at a glance, each figure beside that of the dense control."""
+    """The chosen ticket at a glance, each figure of the select rows beside that of the dense control."""
     summary, winner = source.summary, source.finished.winner
     if winner is None or winner.outcome is None:
         return
@@ -142,14 +149,25 @@ def _cards(source: Source) -> Iterator[tuple[str, str, str]]:
     yield "chosen", f"trial {winner.number}", winner.title or winner.method
     low, high = outcome.clean.interval
     beside = f", dense {dense.clean.accuracy:.1f}" if dense else ""
-    yield "clean accuracy", f"{outcome.clean.accuracy:.1f}%", f"{low:.1f}-{high:.1f}{beside}"
+    later = _on_report_rows(source)
+    yield "clean accuracy", f"{outcome.clean.accuracy:.1f}%", f"{low:.1f}-{high:.1f}{beside}{later.get('clean', '')}"
     others = {figures.fingerprint: figures for figures in dense.attacks} if dense else {}
     for figures in outcome.attacks:
         low, high = figures.interval
         other = others.get(figures.fingerprint)
         beside = f", dense {other.accuracy_under_attack:.1f}" if other else ""
+        beside += later.get(f"aua/{figures.threat}", "")
         yield f"under {figures.threat}", f"{figures.accuracy_under_attack:.1f}%", f"{low:.1f}-{high:.1f}{beside}"
     yield "cut", f"{outcome.sparsity.overall:.1f}%", "of the parameters without embeddings"
+
+
+def _on_report_rows(source: Source) -> dict[str, str]:
+    """What became of the chosen ticket's figures when it was confirmed, by metric."""
+    models = source.confirmation.models if source.confirmation is not None else ()
+    chosen = [model for model in models if model.kind == "ticket" and model.trial == source.summary.selected.trial]
+    return {
+        name: f"; on report rows {found.mean:.1f}" for model in chosen[:1] for name, found in model.estimates.items()
+    }
 
 
 def _confirmed(source: Source) -> Confirmed | None:
@@ -188,6 +206,8 @@ def _facts(source: Source) -> Iterator[tuple[str, str]]:
     settings, summary = source.finished.settings, source.summary
     names = {
         "model": "model.source",
+        "its first layers": "model.layers",
+        "tokens per text": "task.max_length",
         "task": "task.source",
         "training rows": "task.rows.train",
         "select rows, which steer the search": "task.rows.select",
@@ -200,6 +220,8 @@ def _facts(source: Source) -> Iterator[tuple[str, str]]:
     for said, name in names.items():
         if settings.get(name) is not None:
             yield said, plain(settings[name])
+        elif name == "task.rows.train" and name in settings:
+            yield said, "all that are left"
     yield "threat models", ", ".join(threat.name for threat in summary.threat_models) or "none"
     yield "seed", str(summary.seed)
 
@@ -243,22 +265,3 @@ def _cost(summary: Summary) -> Iterator[tuple[str, str]]:
     yield "computing time of all stages", duration(computed)
     for name, value in summary.spent.items():
         yield f"{name.replace('_', ' ')}, all sessions", f"{value:.3g}"
-
-
-def _reproduce(source: Source) -> tuple[str, ...]:
-    folder = shlex.quote(source.finished.folder.name)
-    config = shlex.quote(f"{source.finished.folder.name}/config.yaml")
-    return (f"tune-tickets run {config} --output again", f"tune-tickets compare {folder} again")
-
-
-def _load(source: Source) -> tuple[str, ...]:
-    ticket = source.summary.selected.ticket
-    if ticket is None:
-        return ()
-    path = f"{source.finished.folder.name}/{ticket}"
-    return (
-        "from tune_tickets import load_ticket",
-        "",
-        f"ticket = load_ticket({path!r})",
-        "ticket.predict(['a text to classify'])  # [(label, probability)]",
-    )

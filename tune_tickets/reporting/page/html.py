@@ -11,12 +11,14 @@ from markupsafe import Markup
 
 from tune_tickets.reporting.marking import harmless, lookalikes
 from tune_tickets.reporting.page import scatter as plane
-from tune_tickets.reporting.page.content import Content
+from tune_tickets.reporting.page.content import CONTROLS, Content
 from tune_tickets.reporting.pictures.picture import Picture
 
 TEMPLATES = Path(__file__).parent / "templates"
 LARGEST_SVG = 300_000
 """Bytes; a drawing with more than that is shown as pixels, so that the page stays light."""
+WIDE = 1250
+"""Pixels of the PNG from which a picture has a line of its own: beside another its text would be too small."""
 
 
 def html_page(content: Content) -> str:
@@ -29,6 +31,7 @@ def html_page(content: Content) -> str:
         script=Markup(script),
         policy=policy(script),
         plane=plane,
+        controls_said=CONTROLS,
         colours=plane.colours(methods),
     )  # fmt: skip
 
@@ -53,6 +56,11 @@ def data_uri(picture: Picture) -> str:
     return f"data:image/{kind};base64,{base64.b64encode(content).decode('ascii')}"
 
 
+def is_wide(picture: Picture) -> bool:
+    """By the width that a PNG names in its head."""
+    return int.from_bytes(picture.png[16:20], "big") >= WIDE
+
+
 @cache
 def _environment() -> Environment:
     environment = Environment(
@@ -64,6 +72,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["data_uri"] = data_uri
+    environment.filters["wide"] = is_wide
     environment.filters["lookalikes"] = lookalikes
     return environment
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from tune_tickets.records import Substitution, ThreatRecord
 from tune_tickets.reporting.marking import lookalikes
 from tune_tickets.reporting.page.claims import Claim
-from tune_tickets.reporting.page.content import Content
+from tune_tickets.reporting.page.content import CONTROLS, Content
 from tune_tickets.reporting.page.details import Detail
 from tune_tickets.reporting.page.escaping import block, bullets, code, escaped, table
 from tune_tickets.reporting.page.figures import FigureTable
@@ -24,6 +24,7 @@ def markdown_page(content: Content, picture_files: Iterable[str] = ()) -> str:
         ("Pictures", _pictures(content, files)),
         ("The chosen ticket, and why", _chosen(content)),
         ("The same tickets on every task", _tasks(content)),
+        ("Controls", _controls(content)),
         ("Threat models", _threats(content)),
         ("Cost", _cost(content)),
         ("Reproduce and load", _again(content)),
@@ -106,6 +107,12 @@ def _tasks(content: Content) -> Iterator[str]:
         yield _figures(content.tasks)
 
 
+def _controls(content: Content) -> Iterator[str]:
+    if content.controls:
+        yield escaped(CONTROLS)
+        yield _figures(content.controls)
+
+
 def _threats(content: Content) -> Iterator[str]:
     for threat in content.threats:
         yield f"### {escaped(threat.name)}"
@@ -150,6 +157,7 @@ def _again(content: Content) -> Iterator[str]:
         f"(sha256 {code(content.digest)}). Beside the folder:"
     )
     yield block(content.reproduce, "bash")
+    yield escaped(content.paths)
     if content.load:
         yield f"The chosen ticket is one file, {code(content.ticket or '')}:"
         yield block(content.load, "python")

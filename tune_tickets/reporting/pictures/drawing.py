@@ -113,9 +113,9 @@ PLANS = (
     Plan(
         "front",
         "Clean accuracy against accuracy under attack",
-        "Every measured trial with 95% intervals as bars; the line joins the tickets that no other beats in both "
-        "accuracies. Colour is sparsity; the dense control is the hollow diamond, random tickets are crosses. The bar "
-        "of a mean over attacks is the mean of their intervals.",
+        "Every measured trial with 95% intervals as bars, cut at 0 and 100%; the line joins the tickets that no other "
+        "beats in both accuracies. Colour is sparsity; the dense control is the hollow diamond, random tickets are "
+        "crosses. The bar of a mean over attacks is the mean of their intervals.",
         _front,
     ),
     *(

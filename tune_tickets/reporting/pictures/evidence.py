@@ -28,6 +28,8 @@ class Measured:
     """Of the search."""
     feasible: bool = True
     """Whether it may win."""
+    tasks: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Its figures on the further tasks of `transfer:`, by their names."""
     own: bool = True
     """False if it comes from another results folder: the same experiment with another seed."""
 

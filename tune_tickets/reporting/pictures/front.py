@@ -1,7 +1,7 @@
 """The Pareto front: clean accuracy against accuracy under attack, sparsity as colour, 95% intervals as bars."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -12,7 +12,7 @@ from tune_tickets.confirmation import Confirmation, ConfirmedModel
 from tune_tickets.reporting.pictures.evidence import Evidence, Measured, NothingToDraw
 from tune_tickets.reporting.pictures.style import DENSE, INK, RANDOM, SCALE, legend_below, panels
 
-MOST_THREATS = 3
+MOST_THREATS, MOST_TASKS = 3, 4
 CROWD = 15
 """Models beyond which the bars of those in the middle step back."""
 Bar = tuple[float, float]
@@ -46,7 +46,7 @@ def _beats(one: FrontPoint, other: FrontPoint) -> bool:
 
 
 def front_panels(evidence: Evidence) -> list[tuple[str, list[FrontPoint]]]:
-    """The planes to be drawn: the mean over attacks, every attack, and what was confirmed on report rows."""
+    """The planes to be drawn: the mean over attacks, every attack, further tasks, what was confirmed on report rows."""
     own = [model for model in evidence.measured if model.own and "clean" in model.metrics and "aua" in model.metrics]
     if not any(model.kind == "trial" for model in own):
         raise NothingToDraw("no trial was measured under attack")
@@ -58,10 +58,23 @@ def front_panels(evidence: Evidence) -> list[tuple[str, list[FrontPoint]]]:
         heading = "mean over attacks" if name == "aua" else name.removeprefix("aua/")
         points = [_point(model, name, threats, evidence.selected) for model in own if name in model.metrics]
         found.append((f"{heading}, select rows", points))
+    found += _on_further_tasks(own, evidence.selected)
     if evidence.confirmation is not None:
         points = confirmed_points(evidence.confirmation, own, evidence.selected)
         if points:
             found.append((f"confirmed: report rows, {len(evidence.confirmation.seeds)} seeds", points))
+    return found
+
+
+def _on_further_tasks(models: Sequence[Measured], selected: str | None) -> list[tuple[str, list[FrontPoint]]]:
+    """A plane per task of `transfer:`, which shares no axis with the search's own: other rows, other classes."""
+    found = []
+    for task in list(dict.fromkeys(task for model in models for task in model.tasks))[:MOST_TASKS]:
+        there = [replace(model, metrics=model.tasks[task]) for model in models if "aua" in model.tasks.get(task, {})]
+        threats = threats_of(there)
+        heading = f"task {task}: {threats[0] if len(threats) == 1 else 'mean over attacks'}, select rows"
+        if there:
+            found.append((heading, [_point(model, "aua", threats, selected) for model in there]))
     return found
 
 
@@ -97,7 +110,7 @@ def _bar(model: Measured, names: Sequence[str]) -> Bar | None:
 
 
 def confirmed_points(confirmation: Confirmation, models: Sequence[Measured], selected: str | None) -> list[FrontPoint]:
-    """The models of a confirmation: means over seeds with their 95% intervals."""
+    """The models of a confirmation: means over seeds with their 95% intervals, as far as they lie in 0 to 100%."""
     sparsity = {model.name: model.metrics.get("sparsity", 0.0) for model in models}
     return [
         FrontPoint(
@@ -105,14 +118,19 @@ def confirmed_points(confirmation: Confirmation, models: Sequence[Measured], sel
             kind=model.kind,
             clean=model.estimates["clean"].mean,
             aua=model.estimates["aua"].mean,
-            clean_bar=model.estimates["clean"].interval,
-            aua_bar=model.estimates["aua"].interval,
+            clean_bar=_within(model.estimates["clean"].interval),
+            aua_bar=_within(model.estimates["aua"].interval),
             sparsity=sparsity.get(model.trial, 0.0) if model.trial is not None else 0.0,
             selected=model.kind == "ticket" and model.trial == selected,
         )
         for model in confirmation.models
         if _estimated(model)
     ]
+
+
+def _within(interval: Bar | None) -> Bar | None:
+    """Over a few seeds a t interval reaches far beyond what an accuracy can be; drawn whole it would dwarf the rest."""
+    return None if interval is None else (max(interval[0], 0.0), min(interval[1], 100.0))
 
 
 def _estimated(model: ConfirmedModel) -> bool:

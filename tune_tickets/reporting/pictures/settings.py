@@ -14,7 +14,7 @@ GAMMA, EPOCHS = "method.gamma", "retraining.epochs"
 
 def gamma_figure(models: Sequence[Measured]) -> Figure:
     """A panel per attack, a line per method: the mean over trials with that γ, and their standard deviation."""
-    label = "γ, mask distance below which a mini-epoch counts as stable"
+    label = "γ, mask distance below which\na mini-epoch counts as stable"
     return setting_figure(_searched(models, GAMMA), GAMMA, label, attacked(models))
 
 
