@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import torch
 import typer
+from rich.box import SIMPLE
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from benches.floor import Heard, floors, forget_in_process, fresh_memory, listening, timed
 from benches.stock import by_stock
@@ -201,9 +202,9 @@ def _second_trial(
 
 
 def _show(report: dict[str, Any], console: Console) -> None:
-    table = Table(
-        "threat", "queries", "stock q/s", "fixed q/s", "ours q/s", "x stock", "x fixed", "x floor", "mismatches"
-    )
+    table = Table(Column("threat", no_wrap=True), "queries", box=SIMPLE, pad_edge=False)
+    for heading in ("stock q/s", "fixed q/s", "ours q/s", "x stock", "x fixed", "x floor", "differ"):
+        table.add_column(heading, justify="right")
     for row in report["threats"]:
         speed = row["queries_per_second"]
         table.add_row(
@@ -211,7 +212,7 @@ def _show(report: dict[str, Any], console: Console) -> None:
             str(row["queries"]),
             *(f"{speed[name]:.0f}" for name in ("stock", "padding_fixed", "ours")),
             *(f"{row[name]:.2f}" for name in ("over_stock", "over_padding_fixed", "over_floor")),
-            f"{row['mismatches']} of {row['compared_rows']}",
+            f"{row['mismatches']}/{row['compared_rows']}",
         )
     console.print(table)
     console.print("x floor: our time over that of the bare forward passes of the same texts, in ideal batches")
