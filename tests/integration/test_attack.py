@@ -174,6 +174,15 @@ def test_two_models_are_compared_on_the_same_rows(trained, other, tiny_data, tmp
     assert ended(["attack", ticket, "--against", ticket, *rows]) == 2
 
 
+@pytest.fixture
+def hears_ctrl_c():
+    """As at a terminal: what a script starts in the background does not hear it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("hears_ctrl_c")
 def test_ctrl_c_keeps_finished_attacks_and_gives_no_figure_for_the_rest(trained, tmp_path, capsys, monkeypatch):
     _, ticket = trained
     heard = Meter.__call__
