@@ -191,13 +191,13 @@ def test_training_learns_the_rows_it_sees():
 @pytest.mark.parametrize("damage", [b"", b"nothing of the kind"])
 def test_a_damaged_checkpoint_is_refused(damage):
     state, _ = run()
-    with pytest.raises(StoreError, match="checkpoint cannot be read"):
+    with pytest.raises(StoreError, match="checkpoint of a training cannot be read"):
         state.restore(damage)
 
 
 def test_a_cut_checkpoint_is_refused():
     state, _ = run()
-    with pytest.raises(StoreError, match="checkpoint cannot be read"):
+    with pytest.raises(StoreError, match="checkpoint of a training cannot be read"):
         state.restore(state.to_bytes()[:-100])
 
 

@@ -4,8 +4,6 @@ The search leaves a score per weight, log alpha; a ticket of any sparsity is dra
 (`tickets.unstructured_drawing.draw_unstructured`), so one search serves them all.
 """
 
-import io
-import pickle
 from collections.abc import Callable
 
 import torch
@@ -13,7 +11,6 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from tune_tickets.config.method import RobustT
-from tune_tickets.errors import StoreError
 from tune_tickets.models.anatomy import anatomy_of
 from tune_tickets.models.matrices import output_projections, weight_matrices
 from tune_tickets.models.seeding import derived_seed
@@ -24,7 +21,7 @@ from tune_tickets.training.batches import Batches, EncodedRows
 from tune_tickets.training.loop import Recipe, train
 from tune_tickets.training.losses import cross_entropy
 from tune_tickets.training.schedule import MINI_EPOCH, build_optimizer, mini_epoch_ends, total_steps
-from tune_tickets.training.state import TrainState
+from tune_tickets.training.state import TrainState, packed, unpacked
 
 
 class Search:
@@ -70,34 +67,13 @@ class Search:
 
     def to_bytes(self) -> bytes:
         """What is needed to go on; the frozen model is not part of it."""
-        stream = io.BytesIO()
-        content = {
-            "step": self.state.step,
-            "row_passes": self.state.row_passes,
-            "seconds": self.state.seconds,
-            "gates": self.gates.state_dict(),
-            "optimizer": self.state.optimizer.state_dict(),
-            "losses": self._losses,
-            "history": self.history,
-        }
-        torch.save(content, stream)
-        return stream.getvalue()
+        return packed(self.state, gates=self.gates.state_dict(), losses=self._losses, history=self.history)
 
     def restore(self, checkpoint: bytes) -> None:
         """Go back to a checkpoint of the same search; after an error, build the search anew."""
-        try:
-            # weights_only: a checkpoint can hold numbers, never code.
-            content = torch.load(io.BytesIO(checkpoint), map_location=self._losses.device, weights_only=True)
-            self.gates.load_state_dict(content["gates"])
-            self.state.optimizer.load_state_dict(content["optimizer"])
-            self.state.step = int(content["step"])
-            self.state.row_passes, self.state.seconds = int(content["row_passes"]), float(content["seconds"])
-            self._losses, self.history = content["losses"], content["history"]
-        except (RuntimeError, ValueError, KeyError, TypeError, EOFError, pickle.UnpicklingError) as error:
-            raise StoreError(
-                f"a checkpoint of a mask training cannot be read or belongs to another model ({error}); "
-                "delete it and the search starts afresh"
-            ) from error
+        with unpacked(checkpoint, self.state, "a mask training") as parts:
+            self.gates.load_state_dict(parts["gates"])
+            self._losses, self.history = parts["losses"], parts["history"]
 
     def _penalty(self) -> Tensor:
         method = self._method

@@ -4,8 +4,6 @@ The mask is chosen on in-distribution rows, and looked at as it would be used: a
 gradual schedule stands.
 """
 
-import io
-import pickle
 from collections.abc import Callable
 
 import torch
@@ -15,7 +13,6 @@ from transformers import PreTrainedModel
 from tune_tickets.config.adversary import Adversary
 from tune_tickets.config.method import Imp
 from tune_tickets.config.srnets import SRNets
-from tune_tickets.errors import StoreError
 from tune_tickets.models.matrices import matrices_with_classifier
 from tune_tickets.tickets.straight_through import StraightThroughMasks
 from tune_tickets.tickets.unstructured import UnstructuredMask
@@ -24,7 +21,7 @@ from tune_tickets.training.batches import Batches, EncodedRows
 from tune_tickets.training.loop import Recipe, train
 from tune_tickets.training.losses import Loss
 from tune_tickets.training.schedule import MINI_EPOCH, build_optimizer, mini_epoch_ends, total_steps
-from tune_tickets.training.state import TrainState
+from tune_tickets.training.state import TrainState, packed, unpacked
 
 Look = Callable[[PreTrainedModel], float]
 """How good the model is on in-distribution rows that it does not train on."""
@@ -77,39 +74,22 @@ class MaskTraining:
 
     def to_bytes(self) -> bytes:
         """What is needed to go on; the frozen model is not part of it."""
-        stream = io.BytesIO()
-        content = {
-            "step": self.state.step,
-            "row_passes": self.state.row_passes,
-            "seconds": self.state.seconds,
-            "masks": self.masks.state_dict(),
-            "optimizer": self.state.optimizer.state_dict(),
-            "losses": self._losses,
-            "history": self.history,
-            "best": None if self.best is None else dict(self.best.kept),
-            "best_look": self._best_look,
-        }
-        torch.save(content, stream)
-        return stream.getvalue()
+        return packed(
+            self.state,
+            masks=self.masks.state_dict(),
+            losses=self._losses,
+            history=self.history,
+            best=None if self.best is None else dict(self.best.kept),
+            best_look=self._best_look,
+        )
 
     def restore(self, checkpoint: bytes) -> None:
         """Go back to a checkpoint of the same mask training; after an error, build it anew."""
-        try:
-            # weights_only: a checkpoint can hold numbers, never code.
-            content = torch.load(io.BytesIO(checkpoint), map_location=self._losses.device, weights_only=True)
-            self.masks.load_state_dict(content["masks"])
-            self.state.optimizer.load_state_dict(content["optimizer"])
-            self.state.step = int(content["step"])
-            self.state.row_passes, self.state.seconds = int(content["row_passes"]), float(content["seconds"])
-            self._losses, self.history = content["losses"], content["history"]
-            best = content["best"]
+        with unpacked(checkpoint, self.state, "a mask training") as parts:
+            self.masks.load_state_dict(parts["masks"])
+            self._losses, self.history, best = parts["losses"], parts["history"], parts["best"]
             self.best = None if best is None else UnstructuredMask({name: kept.cpu() for name, kept in best.items()})
-            self._best_look = float(content["best_look"])
-        except (RuntimeError, ValueError, KeyError, TypeError, EOFError, pickle.UnpicklingError) as error:
-            raise StoreError(
-                f"a checkpoint of a mask training cannot be read or belongs to another model ({error}); "
-                "delete it and the mask training starts afresh"
-            ) from error
+            self._best_look = float(parts["best_look"])
 
     def _sparsity(self, done: float) -> float:
         target = self._method.sparsity

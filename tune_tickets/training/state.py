@@ -2,7 +2,10 @@
 
 import io
 import pickle
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -33,45 +36,51 @@ class TrainState:
 
     def to_bytes(self) -> bytes:
         """The state as a checkpoint."""
-        stream = io.BytesIO()
-        content = {
-            "step": self.step,
-            "row_passes": self.row_passes,
-            "seconds": self.seconds,
-            "model": self.model.state_dict(),
-            "gates": None if self.gates is None else self.gates.state_dict(),
-            "critic": None if self.critic is None else self.critic.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "losses": self.losses,
-        }
-        torch.save(content, stream)
-        return stream.getvalue()
+        return packed(
+            self,
+            model=self.model.state_dict(),
+            gates=None if self.gates is None else self.gates.state_dict(),
+            critic=None if self.critic is None else self.critic.state_dict(),
+            losses=self.losses,
+        )
 
     def restore(self, checkpoint: bytes) -> None:
         """Go back to a checkpoint of the same parts; after an error, build these anew."""
-        device = next(self.model.parameters()).device
-        try:
-            # weights_only: a checkpoint can hold numbers, never code.
-            content = torch.load(io.BytesIO(checkpoint), map_location=device, weights_only=True)
-            self.model.load_state_dict(content["model"])
+        with unpacked(checkpoint, self, "a training") as parts:
+            self.model.load_state_dict(parts["model"])
             if self.gates is not None:
-                self.gates.load_state_dict(content["gates"])
+                self.gates.load_state_dict(parts["gates"])
             if self.critic is not None:
-                self.critic.load_state_dict(content["critic"])
-            self.optimizer.load_state_dict(content["optimizer"])
-            self.losses = content["losses"]
-            self.step = int(content["step"])
-            self.row_passes, self.seconds = int(content["row_passes"]), float(content["seconds"])
-        except (
-            RuntimeError,
-            ValueError,
-            KeyError,
-            TypeError,
-            AttributeError,
-            EOFError,
-            pickle.UnpicklingError,
-        ) as error:
-            raise StoreError(
-                f"a training checkpoint cannot be read or belongs to another model ({error}); "
-                "delete it and the training starts afresh"
-            ) from error
+                self.critic.load_state_dict(parts["critic"])
+            self.losses = parts["losses"]
+
+
+def packed(state: TrainState, **parts: Any) -> bytes:  # noqa: ANN401 - numbers, tensors, and what holds them
+    """A checkpoint: how far a training is, its optimizer, and what else has changed since it began."""
+    content = {
+        "step": state.step,
+        "row_passes": state.row_passes,
+        "seconds": state.seconds,
+        "optimizer": state.optimizer.state_dict(),
+    }
+    stream = io.BytesIO()
+    torch.save(content | parts, stream)
+    return stream.getvalue()
+
+
+@contextmanager
+def unpacked(checkpoint: bytes, state: TrainState, what: str) -> Iterator[dict[str, Any]]:
+    """The parts of a checkpoint, for the caller to put back; what `packed` takes from the state is back already."""
+    device = next(state.model.parameters()).device
+    try:
+        # weights_only: a checkpoint can hold numbers, never code.
+        parts = torch.load(io.BytesIO(checkpoint), map_location=device, weights_only=True)
+        state.optimizer.load_state_dict(parts["optimizer"])
+        state.step = int(parts["step"])
+        state.row_passes, state.seconds = int(parts["row_passes"]), float(parts["seconds"])
+        yield parts
+    except (RuntimeError, ValueError, KeyError, TypeError, AttributeError, EOFError, pickle.UnpicklingError) as error:
+        raise StoreError(
+            f"the checkpoint of {what} cannot be read or belongs to another model ({error}); "
+            "delete it, and it starts afresh"
+        ) from error
