@@ -65,8 +65,12 @@ def test_two_small_nodes_are_not_one_large():
 
 
 def test_what_fits_is_let_through_whether_it_is_there_or_may_come():
-    Room((HEAD,), ({},), ()).check(Resources(cpus=4))
-    Room((HEAD,), (HEAD,), addable(CONFIG, nodes=1)).check(Resources(cpus=8, gpus=1))
+    there, to_come = Room((HEAD,), ({},), ()), Room((HEAD,), (HEAD,), addable(CONFIG, nodes=1))
+    there.check(Resources(cpus=4))
+    to_come.check(Resources(cpus=8, gpus=1))
+    for room, more in ((there, Resources(cpus=5)), (to_come, Resources(cpus=9, gpus=1))):
+        with pytest.raises(ResourceError):
+            room.check(more)
 
 
 def test_a_full_autoscaler_adds_nothing():
