@@ -1,10 +1,11 @@
 """`python scripts/bench.py NAME [--json FILE]`: what things cost, as ratios measured side by side on this machine."""
 
 import typer
-from benches import attack, export, masks, search
+from benches import attack, checkpoints, export, masks, search
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.command("attack")(attack.bench)
+app.command("checkpoints")(checkpoints.bench)
 app.command("export")(export.bench)
 app.command("masks")(masks.bench)
 app.command("search")(search.bench)

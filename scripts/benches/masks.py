@@ -7,6 +7,7 @@ import torch
 import typer
 from rich.console import Console
 from rich.table import Table
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from benches.timing import Json, compared, interleaved, write_json
@@ -60,19 +61,24 @@ def bench(
     write_json(report, json)
 
 
-def _rows(network: PreTrainedModel, batch: int, tokens: int) -> EncodedRows:
+def rows_of(network: PreTrainedModel, batch: int, tokens: int) -> EncodedRows:
     """Rows without padding: the figures belong to exactly batch x tokens."""
     ids = torch.randint(5, network.config.vocab_size, (batch, tokens), dtype=torch.int32)
     return EncodedRows(ids, None, torch.full((batch,), tokens), torch.arange(batch) % 2)
 
 
-def _network(model: str) -> PreTrainedModel:
+def network_of(model: str) -> PreTrainedModel:
+    """The backbone with a new head."""
     return load_backbone(Model(source=model), ("negative", "positive"), seed=0)[0]
 
 
-def _dense(network: PreTrainedModel, rows: EncodedRows, batch: int, adversary: Adversary) -> Iterator[object]:
+def dense_steps(
+    network: PreTrainedModel, rows: EncodedRows, batch: int, adversary: Adversary
+) -> tuple[TrainState, Iterator[tuple[int, Tensor]]]:
+    """The plain training of all weights: its state, and its steps one by one."""
     state = TrainState(network, build_optimizer(network, 2e-5, 0.01))
-    return train(state, Recipe(Batches(rows, batch, 0), cross_entropy, adversary, _EPOCHS, 0.1, 1.0, seed=0))
+    recipe = Recipe(Batches(rows, batch, 0), cross_entropy, adversary, _EPOCHS, 0.1, 1.0, seed=0)
+    return state, train(state, recipe)
 
 
 def _masked(network: PreTrainedModel, rows: EncodedRows, batch: int, adversary: Adversary) -> Iterator[object]:
@@ -86,9 +92,10 @@ def _masked(network: PreTrainedModel, rows: EncodedRows, batch: int, adversary: 
 
 
 def _step(model: str, batch: int, tokens: int, adversary: Adversary, rounds: int, warmup: int) -> dict[str, Any]:
-    networks = _network(model), _network(model)
-    rows = _rows(networks[0], batch, tokens)
-    dense, masked = _dense(networks[0], rows, batch, adversary), _masked(networks[1], rows, batch, adversary)
+    networks = network_of(model), network_of(model)
+    rows = rows_of(networks[0], batch, tokens)
+    _, dense = dense_steps(networks[0], rows, batch, adversary)
+    masked = _masked(networks[1], rows, batch, adversary)
     timings = interleaved({"dense": lambda: next(dense), "masked": lambda: next(masked)}, rounds, warmup)
     passes = adversary.steps if adversary.kind == "freelb" else 1
     return {"tokens": tokens, "passes": passes, **compared(timings, "masked", "dense")}
@@ -98,8 +105,8 @@ def _memory(model: str, batch: int, tokens: int) -> dict[str, Any]:
     """Bytes of the gradients and of AdamW's state after one backward and one step."""
     found = {}
     for name in ("dense", "masked"):
-        network = _network(model)
-        rows = _rows(network, batch, tokens)
+        network = network_of(model)
+        rows = rows_of(network, batch, tokens)
         if name == "dense":
             optimizer = build_optimizer(network, 2e-5, 0.01)
             gradients = _gradient_bytes(network, rows, batch)
@@ -127,10 +134,10 @@ def _state_bytes(optimizer: torch.optim.Optimizer) -> int:
 
 def _attack(model: str, batch: int, tokens: int, rounds: int, warmup: int) -> dict[str, Any]:
     """The forward pass an attack asks for: a folded ticket of 30% sparsity, its mask gone, beside the dense model."""
-    dense, folded = _network(model), _network(model)  # in eval mode, as they are loaded
+    dense, folded = network_of(model), network_of(model)  # in eval mode, as they are loaded
     weights = {name: linear.weight for name, linear in weight_matrices(folded).items()}
     draw_unstructured({name: weight.detach().abs() for name, weight in weights.items()}, 0.3).fold(weights)
-    inputs = Batches(_rows(dense, batch, tokens), batch, 0)[0]
+    inputs = Batches(rows_of(dense, batch, tokens), batch, 0)[0]
     with torch.inference_mode():
         actions = {"dense": lambda: logits_of(dense, inputs), "folded": lambda: logits_of(folded, inputs)}
         timings = interleaved(actions, rounds, warmup)

@@ -4,6 +4,7 @@ import pytest
 import torch
 from transformers import BertConfig, BertForSequenceClassification, RobertaConfig, RobertaForSequenceClassification
 
+from tests.training.checkpoints import to_bytes
 from tune_tickets.config.adversary import Adversary
 from tune_tickets.config.method import EarlyRobust
 from tune_tickets.methods.earlyrobust import Search
@@ -39,7 +40,7 @@ def stop(step: int) -> None:
 @pytest.mark.parametrize("family", ["bert", "roberta"])
 @pytest.mark.parametrize("kind", ["freelb", "pgd", "none"])
 def test_one_step_runs_on_the_meta_device(family, kind):
-    method = EarlyRobust(adversary=Adversary(kind=kind, steps=2), batch_size=4)
+    method = EarlyRobust(adversary=Adversary(kind=kind, steps=2), batch_size=4, mini_epoch=1.0)
     search = Search(method, model_of(family, "meta"), rows_of(8), seed=0, device="meta")
     with pytest.raises(Enough):
         search.run(lambda: False, on_step=stop)
@@ -70,16 +71,23 @@ def test_without_penalty_and_signal_coefficients_follow_their_own_learning_rate(
     assert float(moved.max()) == pytest.approx(1e-2, rel=0.05)
 
 
-def test_a_search_can_be_left_and_taken_up_at_any_mini_epoch():
+@pytest.mark.parametrize("left", [3, 4])
+def test_a_search_can_be_left_and_taken_up_after_any_step(left):
     method = EarlyRobust(adversary=Adversary(steps=2), batch_size=4, learning_rate=1e-3, mini_epoch=0.25)
     whole = Search(method, model_of("bert"), rows_of(32), seed=3, device="cpu")
     whole.run(lambda: False, on_step=lambda step: None)
     assert whole.ends == (2, 4, 6, 8)
     first = Search(method, model_of("bert"), rows_of(32), seed=3, device="cpu")
-    first.run(lambda: len(first.trajectory) == 2, on_step=lambda step: None)
+    kept = {}
+
+    def keep(step: int) -> None:
+        kept[step] = to_bytes(first.state.parts()), first.trajectory, list(first.losses)
+
+    first.run(lambda: False, keep)
     second = Search(method, model_of("bert"), rows_of(32), seed=3, device="cpu")
-    second.state.restore(first.state.to_bytes())
-    second.trajectory, second.losses = first.trajectory, first.losses
+    state, second.trajectory, second.losses = kept[left]
+    second.state.restore(state)
+    assert len(second.trajectory) == left // 2
     second.run(lambda: False, on_step=lambda step: None)
     assert torch.equal(second.trajectory.heads, whole.trajectory.heads)
     assert torch.equal(second.trajectory.neurons, whole.trajectory.neurons)

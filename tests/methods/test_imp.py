@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests.models.tiny import FAMILIES, tiny_batch, tiny_model
+from tests.training.checkpoints import to_bytes
 from tune_tickets.config.adversary import Adversary
 from tune_tickets.config.method import Imp
 from tune_tickets.errors import StoreError
@@ -109,7 +110,7 @@ def test_left_after_an_epoch_and_taken_up_again_it_ends_with_the_same_bits(spars
     straight = run(a_round(**settings))
     states = []
     broken = a_round(**settings)
-    run(broken, lambda: states.append((broken.state.to_bytes(), list(broken.history))))
+    run(broken, lambda: states.append((to_bytes(broken.state.parts()), list(broken.history))))
     for number in (0, 1):
         resumed = a_round(**settings)
         resumed.state.restore(states[number][0])
@@ -123,7 +124,7 @@ def test_left_after_an_epoch_and_taken_up_again_it_ends_with_the_same_bits(spars
 
 def test_a_checkpoint_of_another_model_is_refused():
     with pytest.raises(StoreError, match="belongs to another model"):
-        a_round("roberta").state.restore(a_round("bert").state.to_bytes())
+        a_round("roberta").state.restore(to_bytes(a_round("bert").state.parts()))
 
 
 def test_every_epoch_has_a_record_with_its_mean_loss_and_the_share_cut():

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests.models.tiny import FAMILIES, HEADS, LAYERS, NEURONS, tiny_batch, tiny_model
+from tests.training.checkpoints import to_bytes
 from tune_tickets.config.adversary import Adversary
 from tune_tickets.config.method import RobustT
 from tune_tickets.errors import StoreError
@@ -80,7 +81,7 @@ def test_interrupted_after_any_step_and_resumed_it_ends_with_the_same_bits(noise
     checkpoints = {}
     torch.manual_seed(2)
     broken = search(noise=noise)
-    run(broken, lambda step: (checkpoints.update({step: broken.to_bytes()}), torch.rand(step)))
+    run(broken, lambda step: (checkpoints.update({step: to_bytes(broken.parts())}), torch.rand(step)))
     resumed = search(noise=noise)
     resumed.restore(checkpoints[stop])
     steps = []
@@ -105,7 +106,7 @@ def test_a_checkpoint_of_something_else_is_refused():
     with pytest.raises(StoreError, match="mask training"):
         search().restore(b"nonsense")
     with pytest.raises(StoreError, match="mask training"):
-        search(grouping="structured").restore(search().to_bytes())
+        search(grouping="structured").restore(to_bytes(search().parts()))
 
 
 @pytest.mark.parametrize("noise", ["pass", "step"])

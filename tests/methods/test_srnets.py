@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests.models.tiny import FAMILIES, tiny_batch, tiny_model
+from tests.training.checkpoints import to_bytes
 from tune_tickets.config.srnets import SRNets
 from tune_tickets.errors import StoreError
 from tune_tickets.methods.imp import Round
@@ -141,7 +142,7 @@ def test_interrupted_after_any_step_and_resumed_it_ends_with_the_same_bits(stop)
     straight = run(training(**settings, look=lambda model: next(straight_values)))
     checkpoints = {}
     broken = training(**settings, look=lambda model: next(broken_values))
-    run(broken, on_step=lambda step: (checkpoints.update({step: broken.to_bytes()}), torch.rand(step)))
+    run(broken, on_step=lambda step: (checkpoints.update({step: to_bytes(broken.parts())}), torch.rand(step)))
     left = list(values())[stop // 2 :]
     resumed = training(**settings, look=lambda model: left.pop(0))
     resumed.restore(checkpoints[stop])
@@ -157,7 +158,7 @@ def test_a_checkpoint_of_something_else_is_refused():
     with pytest.raises(StoreError, match="mask training"):
         training().restore(b"nonsense")
     with pytest.raises(StoreError, match="mask training"):
-        training(pooler=True).restore(training().to_bytes())
+        training(pooler=True).restore(to_bytes(training().parts()))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -190,7 +191,7 @@ def test_a_share_of_imps_schedule_trains_its_own_steps_and_stops_when_taken_up_a
     second, steps = between((0.2, 0.6))
     assert (steps, second.ends) == ([3, 4, 5, 6], (3, 6))
     assert [record["step"] for record in second.history] == [1, 2]
-    assert between((0.2, 0.6), resumed=second.state.to_bytes())[1] == []
+    assert between((0.2, 0.6), resumed=to_bytes(second.state.parts()))[1] == []
     assert between((0.0, 0.01))[1] == [1], "at least one step"
     assert between((0.99, 1.0))[1] == [10]
     # The rate is that of the whole schedule: after step 6 of 10, with one step of warm-up, 5/9 of the full one.

@@ -34,6 +34,19 @@ def test_masks_bench_compares_steps_memory_and_the_folded_ticket(tiny_backbone, 
     assert memory["gradients_ratio"] == pytest.approx(4 * gated / memory["dense"]["gradients"], abs=1e-4)
 
 
+def test_checkpoints_bench_compares_training_with_and_without_kept_states(tiny_backbone, tmp_path):
+    out = tmp_path / "checkpoints.json"
+    command = [sys.executable, str(SCRIPT), "checkpoints", "--model", str(tiny_backbone), "--batch", "4"]
+    command += ["--tokens", "8", "--rounds", "1", "--warmup", "1", "--mini-epoch", "3", "--json", str(out)]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    assert "waiting for each" in " ".join(ended.stdout.split())
+    rows = json.loads(out.read_text())["rows"]
+    assert [(row["mini_epoch"], row["passes"]) for row in rows] == [(3, 1), (3, 3)]
+    for row in rows:
+        assert row["kept"]["ratio"] > 0 and row["waiting"]["ratio"] > 1, "every state of the tiny model is waited for"
+
+
 def test_attack_bench_compares_with_stock_and_the_bare_passes(tiny_backbone, tiny_data, tmp_path):
     out = tmp_path / "attack.json"
     command = [sys.executable, str(SCRIPT), "attack", "--model", str(tiny_backbone), "--data", str(tiny_data)]

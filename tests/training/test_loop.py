@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from tests.models.tiny import FAMILIES, gates_for, tiny_batch, tiny_config, tiny_model
+from tests.training.checkpoints import to_bytes
 from tune_tickets.config.adversary import Adversary
 from tune_tickets.errors import StoreError
 from tune_tickets.models.surgery import prune
@@ -74,7 +75,7 @@ def test_interrupted_and_resumed_it_ends_with_the_same_bits(family, stop):
         torch.rand(step)  # whatever happens between steps must not matter
         if step == stop:
             break
-    checkpoint = broken.to_bytes()
+    checkpoint = to_bytes(broken.parts())
 
     torch.manual_seed(3)
     resumed, recipe = run(family)
@@ -93,7 +94,7 @@ def test_rows_are_counted_once_per_pass(kind, passes):
     list(train(state, recipe))
     assert state.row_passes == 2 * 20 * passes
     again, _ = run()
-    again.restore(state.to_bytes())
+    again.restore(to_bytes(state.parts()))
     assert (again.row_passes, again.seconds) == (state.row_passes, state.seconds)
     assert state.seconds > 0.0
 
@@ -198,14 +199,14 @@ def test_a_damaged_checkpoint_is_refused(damage):
 def test_a_cut_checkpoint_is_refused():
     state, _ = run()
     with pytest.raises(StoreError, match="checkpoint of a training cannot be read"):
-        state.restore(state.to_bytes()[:-100])
+        state.restore(to_bytes(state.parts())[:-100])
 
 
 def test_a_checkpoint_of_another_model_is_refused():
     state, _ = run("bert")
     other, _ = run("roberta")
     with pytest.raises(StoreError, match="another model"):
-        other.restore(state.to_bytes())
+        other.restore(to_bytes(state.parts()))
 
 
 def test_dropout_is_on_while_training():

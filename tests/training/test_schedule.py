@@ -6,6 +6,7 @@ from tune_tickets.training.schedule import (
     build_optimizer,
     linear_factor,
     mini_epoch_ends,
+    mini_epoch_steps,
     set_learning_rates,
     total_steps,
 )
@@ -48,6 +49,12 @@ def test_no_mini_epoch_is_empty_and_the_last_ends_the_search(steps, epochs, shar
     ends = mini_epoch_ends(steps, epochs, share)
     assert ends[-1] == total_steps(steps, epochs)
     assert all(before < after for before, after in zip((0, *ends), ends, strict=False))
+
+
+def test_the_steps_of_a_mini_epoch_by_hand():
+    assert [mini_epoch_steps(steps) for steps in (1, 19, 100, 119, 2105)] == [4, 4, 5, 5, 105]
+    assert [mini_epoch_steps(steps, share=0.05, least=1) for steps in (1, 19, 60, 79)] == [1, 1, 3, 3]
+    assert mini_epoch_steps(60, share=0.25, least=1) == 15, "not 14 by a rounding error"
 
 
 def test_biases_layer_norms_and_coefficients_do_not_decay():

@@ -85,7 +85,7 @@ def test_fitting_resumed_from_a_checkpoint_ends_with_the_same_bits(tiny_yaml, st
     wanted = whole._run(whole._masked_lm(), ignore)
     url = str(tmp_path / "cut")
     pipeline = pipeline_of(tiny_yaml, url)
-    resources = Resources(checkpoint_seconds=0.0)
+    resources = Resources()
     stage = pipeline._masked_lm()
 
     class Cut(Exception):

@@ -182,7 +182,7 @@ def test_a_search_resumed_from_a_checkpoint_ends_with_the_same_bits(pipeline_of,
     wanted = whole._run(whole._search(whole.settings.method), ignore)
     url = str(tmp_path / "cut")
     pipeline = pipeline_of("transfer={}", "method.gamma=0.0", url=url)
-    stage, resources = pipeline._search(pipeline.settings.method), Resources(checkpoint_seconds=0.0)
+    stage, resources = pipeline._search(pipeline.settings.method), Resources()
 
     class Cut(Exception):
         pass

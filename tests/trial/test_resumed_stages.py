@@ -10,6 +10,7 @@ from tests.trial.test_srnets import POE, srnets
 from tune_tickets.config import Experiment, Settings, load_experiment
 from tune_tickets.config.method import Imp, RobustT
 from tune_tickets.config.retraining import Retraining
+from tune_tickets.training.schedule import LEAST_STEPS
 from tune_tickets.trial.execution import StageContext, execute
 from tune_tickets.trial.pipeline import Pipeline
 from tune_tickets.trial.runner import LocalRunner
@@ -26,8 +27,8 @@ ORTICKET = (
     "head: {{held_out: 20, max_length: 16, epochs: 1}}}}"
 )
 FITTING = ("evaluation.attacks=[bert-attack/minilm]", "evaluation.masked_lm={held_out: 20, max_length: 24, epochs: 1}")
-CUT_AT = 5
-"""An epoch has 8 steps or a few more, each of them a mini-epoch."""
+CUT_AT = 6
+"""An epoch has 8 steps or a few more, each of them a mini-epoch of a search."""
 
 
 class Cut(Exception):
@@ -92,8 +93,8 @@ KINDS: dict[str, tuple[object, Callable[[Pipeline], None]]] = {
 }
 
 
-def setting(kind: str, yaml: Path, corpus: Path, patience: float) -> tuple[Experiment, Settings]:
-    """An experiment, and the settings of a trial that has a stage of this kind; a dear checkpoint may wait."""
+def setting(kind: str, yaml: Path, corpus: Path) -> tuple[Experiment, Settings]:
+    """An experiment, and the settings of a trial that has a stage of this kind."""
     overrides = {"masked_lm": FITTING, "mlm_search": [ORTICKET.format(corpus=corpus)]}.get(kind, ())
     experiment = load_experiment(yaml, overrides)
     settings = experiment.settings if kind == "mlm_search" else experiment.at(POINT)
@@ -101,21 +102,15 @@ def setting(kind: str, yaml: Path, corpus: Path, patience: float) -> tuple[Exper
     changes = {
         "retraining": Retraining(**FINETUNING | {"epochs": 2}),
         "method": method or settings.method,
-        "resources": settings.resources.model_copy(update={"checkpoint_seconds": patience}),
     }
     return experiment, settings.model_copy(update=changes)
 
 
-@pytest.mark.parametrize(
-    ("kind", "patience"), [*((kind, 0.0) for kind in KINDS), ("search", 3600.0), ("mlm_search", 3600.0)]
-)
-def test_a_stage_cut_off_within_an_epoch_ends_with_the_same_bits(
-    kind, patience, tiny_yaml, tiny_data, tmp_path, monkeypatch
-):
-    monkeypatch.setattr("tune_tickets.trial.execution._CHECKPOINT_SHARE", 1e-9)  # all checkpoints are dear
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_stage_cut_off_within_an_epoch_ends_with_the_same_bits(kind, tiny_yaml, tiny_data, tmp_path, monkeypatch):
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("\n".join(line.rsplit(",", 1)[0] for line in tiny_data.read_text().splitlines()[1:121]))
-    experiment, settings = setting(kind, tiny_yaml, corpus, patience)
+    experiment, settings = setting(kind, tiny_yaml, corpus)
     cutting = CutOnce(str(tmp_path / "cut"), kind, settings.resources, monkeypatch)
     found = []
     for runner in (LocalRunner(str(tmp_path / "whole"), settings.resources), cutting):
@@ -126,7 +121,8 @@ def test_a_stage_cut_off_within_an_epoch_ends_with_the_same_bits(
         goal = Stage(kind, {}, goal=settings.method.stop_rule()).goal_digest if "search" in kind else None
         result = store.find(kind, digest, goal)
         found.append((result.history, {file: store.read(result, file) for file in result.files}, figures(result)))
-    assert cutting.repeated[0] == CUT_AT, "no more than the mini-epoch under way is repeated"
+    lost = CUT_AT - cutting.repeated[0]
+    assert lost < (1 if "search" in kind else LEAST_STEPS), "no more than a mini-epoch is repeated"
     assert found[0] == found[1]
 
 

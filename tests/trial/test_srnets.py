@@ -13,6 +13,7 @@ from tune_tickets.config.srnets import SRNets
 from tune_tickets.records import cost_of
 from tune_tickets.tickets.ticket import Ticket
 from tune_tickets.tickets.unstructured import UnstructuredMask
+from tune_tickets.training.schedule import LEAST_STEPS
 from tune_tickets.trial.execution import execute
 from tune_tickets.trial.pipeline import Pipeline
 from tune_tickets.trial.runner import LocalRunner
@@ -242,7 +243,7 @@ def test_pruning_starts_when_the_fine_tuning_has_stopped_to_improve_also_if_it_w
 
     url = str(tmp_path / "cut")
     preflight(experiment, Store(url))
-    resources = experiment.settings.resources.model_copy(update={"checkpoint_seconds": 0.0})
+    resources = experiment.settings.resources
     with pytest.raises(Cut):
         execute(stage, resources, url, cut)
     assert Store(url).load_checkpoint(stage) is not None, "of the first epoch, after 8 steps"
@@ -268,7 +269,7 @@ def test_a_mask_training_that_was_cut_off_goes_on_and_ends_with_the_same_bits(
         def run(self, stage, on_record=None):
             if stage.name != "srnets_masks":
                 return super().run(stage, on_record)
-            resources = experiment.settings.resources.model_copy(update={"checkpoint_seconds": 0.0})
+            resources = experiment.settings.resources
             with pytest.raises(Cut):
                 execute(stage, resources, url, cut)
             assert Store(url).load_checkpoint(stage) is not None
@@ -282,7 +283,8 @@ def test_a_mask_training_that_was_cut_off_goes_on_and_ends_with_the_same_bits(
     other = pipeline_of(method, url)
     other.runner = Stopping(url, other.settings.resources)
     assert other.draw(ignore).content == drawn.content
-    assert min(step for step in steps if step) == 12, "no step but the one that was cut off is repeated"
+    lost = 12 - min(step for step in steps if step)
+    assert 0 <= lost < LEAST_STEPS, "no more than a mini-epoch is repeated"
     assert Store(url).find("srnets_masks", wanted.key.digest).history == wanted.history
 
 

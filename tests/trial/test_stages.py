@@ -117,7 +117,7 @@ def test_retraining_resumed_from_a_checkpoint_ends_with_the_same_bits(make_pipel
     wanted = whole._run(whole._retrain(None), ignore)
     url = str(tmp_path / "cut")
     settings = whole.settings
-    resources = settings.resources.model_copy(update={"checkpoint_seconds": 0.0})
+    resources = settings.resources
     stage = Pipeline(settings, preflight(experiment, Store(url)), LocalRunner(url, resources))._retrain(None)
 
     class Cut(Exception):

@@ -13,7 +13,10 @@ class Resources(Section):
     threads: int | None = Field(None, ge=1, description="torch threads per stage; null takes cpus, rounded up")
     retries: int = Field(2, ge=0, le=100, description="How often a stage whose worker or node died is tried again")
     checkpoint_seconds: float = Field(
-        60.0, ge=0.0, description="Most time between two checkpoints that are dear to write; others: every mini-epoch"
+        0.0,
+        ge=0.0,
+        description="Least time between two checkpoints of a training; 0: as often as it takes to lose no more than a "
+        "mini-epoch",
     )
     lease_seconds: float = Field(
         60.0, ge=1.0, description="After this time without a sign of life a stage of another cluster is taken over"

@@ -18,12 +18,12 @@ from tune_tickets.tickets.gates import Gates, penalty
 from tune_tickets.training.batches import Batches, EncodedRows
 from tune_tickets.training.loop import Recipe, train
 from tune_tickets.training.losses import Loss, cross_entropy
-from tune_tickets.training.schedule import build_optimizer, mini_epoch_ends, total_steps
+from tune_tickets.training.schedule import build_optimizer, mini_epoch_ends, mini_epoch_steps, total_steps
 from tune_tickets.training.state import TrainState
 
 
 class Search:
-    """A search that can be left at the end of any mini-epoch and taken up again."""
+    """A search that can be left after any step and taken up again."""
 
     def __init__(
         self,
@@ -47,6 +47,7 @@ class Search:
         self.costs: list[tuple[int, float]] = []
         """Row passes and seconds from the start to the end of each mini-epoch."""
         self.ends = mini_epochs(method, len(rows))
+        self.mini_epoch = mini_epoch_steps(batches.steps_per_epoch, method.mini_epoch, least=1)
         self._gates = gates
         self._recipe = Recipe(
             batches=batches,
@@ -62,19 +63,21 @@ class Search:
     def run(self, on_mini_epoch: Callable[[], bool], on_step: Callable[[int], None]) -> None:
         """Go on until `on_mini_epoch` says that it is enough, or to the end of the schedule."""
         parts = layer_parts(self.state.model)
-        mean_loss = torch.zeros((), device=self._gates.heads.device)
-        steps = 0
         with self._gates.attach([part.attention_output for part in parts], [part.output for part in parts]):
             for step, loss in train(self.state, self._recipe):
-                mean_loss, steps = mean_loss + loss, steps + 1
-                on_step(step)
+                self.state.losses = self.state.losses + loss
                 if step == self.ends[len(self.trajectory)]:
-                    self.trajectory = self.trajectory.extended(self._gates.heads, self._gates.neurons)
-                    self.losses.append(float(mean_loss) / steps)
-                    self.costs.append((self.state.row_passes, self.state.seconds))
-                    mean_loss, steps = torch.zeros_like(mean_loss), 0
-                    if on_mini_epoch():
-                        return
+                    self._end_mini_epoch(step)
+                on_step(step)
+                if step == self.ends[len(self.trajectory) - 1] and on_mini_epoch():
+                    return
+
+    def _end_mini_epoch(self, step: int) -> None:
+        begun = self.ends[len(self.trajectory) - 1] if len(self.trajectory) else 0
+        self.trajectory = self.trajectory.extended(self._gates.heads, self._gates.neurons)
+        self.losses.append(float(self.state.losses) / (step - begun))
+        self.costs.append((self.state.row_passes, self.state.seconds))
+        self.state.losses = torch.zeros_like(self.state.losses)
 
 
 def mini_epochs(method: EarlyBird, rows: int) -> tuple[int, ...]:

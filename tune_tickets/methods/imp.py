@@ -17,7 +17,7 @@ from tune_tickets.tickets.unstructured_drawing import magnitudes
 from tune_tickets.training.batches import Batches, EncodedRows
 from tune_tickets.training.loop import Recipe, train
 from tune_tickets.training.losses import Loss, cross_entropy
-from tune_tickets.training.schedule import MINI_EPOCH, build_optimizer, mini_epoch_ends, total_steps
+from tune_tickets.training.schedule import build_optimizer, mini_epoch_ends, mini_epoch_steps, total_steps
 from tune_tickets.training.state import TrainState
 
 
@@ -50,7 +50,7 @@ class Round:
         self.state = TrainState(model, build_optimizer(model, method.learning_rate, method.weight_decay), step=first)
         epochs = mini_epoch_ends(batches.steps_per_epoch, method.epochs, share=1.0)
         self.ends = (*(end for end in epochs if first < end < last), last)
-        self.mini_epochs = frozenset(mini_epoch_ends(batches.steps_per_epoch, method.epochs, MINI_EPOCH))
+        self.mini_epoch = mini_epoch_steps(batches.steps_per_epoch)
         self.history: list[dict[str, float]] = []
         self._first = first
         self.recipe = Recipe(

@@ -5,6 +5,7 @@ The search leaves a score per weight, log alpha; a ticket of any sparsity is dra
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,8 +21,8 @@ from tune_tickets.tickets.weight_gates import WeightGates
 from tune_tickets.training.batches import Batches, EncodedRows
 from tune_tickets.training.loop import Recipe, train
 from tune_tickets.training.losses import cross_entropy
-from tune_tickets.training.schedule import MINI_EPOCH, build_optimizer, mini_epoch_ends, total_steps
-from tune_tickets.training.state import TrainState, packed, unpacked
+from tune_tickets.training.schedule import build_optimizer, mini_epoch_ends, mini_epoch_steps, total_steps
+from tune_tickets.training.state import TrainState, state_parts, unpacked
 
 
 class Search:
@@ -38,7 +39,7 @@ class Search:
         batches = Batches(rows, method.batch_size, seed, device)
         self.state = TrainState(model, build_optimizer(self.gates, method.learning_rate, method.weight_decay))
         self.ends = mini_epoch_ends(batches.steps_per_epoch, method.epochs, share=1.0)
-        self.mini_epochs = frozenset(mini_epoch_ends(batches.steps_per_epoch, method.epochs, MINI_EPOCH))
+        self.mini_epoch = mini_epoch_steps(batches.steps_per_epoch)
         self.history: list[dict[str, float]] = []
         self._method = method
         self._losses = torch.zeros((), device=device)
@@ -65,9 +66,9 @@ class Search:
                     on_epoch()
                 on_step(step)
 
-    def to_bytes(self) -> bytes:
+    def parts(self) -> dict[str, Any]:
         """What is needed to go on; the frozen model is not part of it."""
-        return packed(self.state, gates=self.gates.state_dict(), losses=self._losses, history=self.history)
+        return state_parts(self.state, gates=self.gates.state_dict(), losses=self._losses, history=self.history)
 
     def restore(self, checkpoint: bytes) -> None:
         """Go back to a checkpoint of the same search; after an error, build the search anew."""

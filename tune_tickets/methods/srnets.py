@@ -5,6 +5,7 @@ gradual schedule stands.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,8 +21,8 @@ from tune_tickets.tickets.unstructured_drawing import draw_unstructured
 from tune_tickets.training.batches import Batches, EncodedRows
 from tune_tickets.training.loop import Recipe, train
 from tune_tickets.training.losses import Loss
-from tune_tickets.training.schedule import MINI_EPOCH, build_optimizer, mini_epoch_ends, total_steps
-from tune_tickets.training.state import TrainState, packed, unpacked
+from tune_tickets.training.schedule import build_optimizer, mini_epoch_steps, total_steps
+from tune_tickets.training.state import TrainState, state_parts, unpacked
 
 Look = Callable[[PreTrainedModel], float]
 """How good the model is on in-distribution rows that it does not train on."""
@@ -49,7 +50,7 @@ class MaskTraining:
         self.state = TrainState(model, build_optimizer(self.masks, method.learning_rate, method.weight_decay))
         self.best: UnstructuredMask | None = None
         self.history: list[dict[str, float]] = []
-        self.mini_epochs = frozenset(mini_epoch_ends(batches.steps_per_epoch, method.epochs, MINI_EPOCH))
+        self.mini_epoch = mini_epoch_steps(batches.steps_per_epoch)
         self._best_look = float("-inf")
         self._losses = torch.zeros((), device=device)
         self.recipe = Recipe(
@@ -67,14 +68,18 @@ class MaskTraining:
         with self.masks.attached(self._linears):
             for step, loss in train(self.state, self.recipe):
                 self._losses = self._losses + loss
-                if step % self._method.eval_interval == 0 or step == self.recipe.total_steps:
+                if self.looked_at(step):
                     self._end_interval(step)
                     on_interval()
                 on_step(step)
 
-    def to_bytes(self) -> bytes:
+    def looked_at(self, step: int) -> bool:
+        """Whether an interval ends with this step."""
+        return step % self._method.eval_interval == 0 or step == self.recipe.total_steps
+
+    def parts(self) -> dict[str, Any]:
         """What is needed to go on; the frozen model is not part of it."""
-        return packed(
+        return state_parts(
             self.state,
             masks=self.masks.state_dict(),
             losses=self._losses,

@@ -8,13 +8,18 @@ from torch import nn
 
 from tune_tickets.tickets.gates import Gates
 
-MINI_EPOCH = 0.05
-"""The share of an epoch after which a training may keep a state to go on from."""
+MINI_EPOCH, LEAST_STEPS = 0.05, 4
+"""A mini-epoch of a training that is no search: this share of an epoch, but that many steps at least."""
 
 
 def total_steps(steps_per_epoch: int, epochs: float) -> int:
     """Optimizer steps of a run; epochs may be a fraction."""
     return max(1, _ceil(steps_per_epoch * epochs))
+
+
+def mini_epoch_steps(steps_per_epoch: int, share: float = MINI_EPOCH, least: int = LEAST_STEPS) -> int:
+    """The steps of a mini-epoch, rounded down: what a kill may cost."""
+    return max(least, math.floor(round(share * steps_per_epoch, 6)))
 
 
 def mini_epoch_ends(steps_per_epoch: int, epochs: float, share: float) -> tuple[int, ...]:

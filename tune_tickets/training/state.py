@@ -34,9 +34,9 @@ class TrainState:
     losses: Tensor = field(default_factory=lambda: torch.zeros(()))
     """Sum of the losses since the last record, for those who report their mean."""
 
-    def to_bytes(self) -> bytes:
-        """The state as a checkpoint."""
-        return packed(
+    def parts(self) -> dict[str, Any]:
+        """What a checkpoint holds; its tensors are those in use and go on changing."""
+        return state_parts(
             self,
             model=self.model.state_dict(),
             gates=None if self.gates is None else self.gates.state_dict(),
@@ -55,22 +55,20 @@ class TrainState:
             self.losses = parts["losses"]
 
 
-def packed(state: TrainState, **parts: Any) -> bytes:  # noqa: ANN401 - numbers, tensors, and what holds them
-    """A checkpoint: how far a training is, its optimizer, and what else has changed since it began."""
-    content = {
+def state_parts(state: TrainState, **parts: Any) -> dict[str, Any]:  # noqa: ANN401 - numbers, tensors, what holds them
+    """What a checkpoint holds: how far a training is, its optimizer, and what else has changed since it began."""
+    return {
         "step": state.step,
         "row_passes": state.row_passes,
         "seconds": state.seconds,
         "optimizer": state.optimizer.state_dict(),
+        **parts,
     }
-    stream = io.BytesIO()
-    torch.save(content | parts, stream)
-    return stream.getvalue()
 
 
 @contextmanager
 def unpacked(checkpoint: bytes, state: TrainState, what: str) -> Iterator[dict[str, Any]]:
-    """The parts of a checkpoint, for the caller to put back; what `packed` takes from the state is back already."""
+    """The parts of a checkpoint for the caller to put back; those that `state_parts` adds are back already."""
     device = next(state.model.parameters()).device
     try:
         # weights_only: a checkpoint can hold numbers, never code.

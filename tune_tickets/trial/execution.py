@@ -4,9 +4,10 @@ import math
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from contextlib import closing
+from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tune_tickets.config.resources import Resources
 from tune_tickets.trial.lease import leased
@@ -14,12 +15,13 @@ from tune_tickets.trial.quarantine import finished
 from tune_tickets.trial.stage import Stage, StageResult
 from tune_tickets.trial.store import Attempt, Store
 
+if TYPE_CHECKING:  # it imports torch, which trials that only wait do without
+    from tune_tickets.trial.keeping import Keeper, State
+
 ProgressNote = Callable[[int, int, int], None]
 """Called with (units done, units in all, history records written)."""
 
 _NOTE_SECONDS = 0.5
-_CHECKPOINT_SHARE = 0.05
-"""Of the time of a stage: as long as checkpoints take no more, none is left out."""
 
 
 @dataclass
@@ -34,8 +36,7 @@ class StageContext:
     _done: int = 0
     _total: int = 1
     _last_note: float = 0.0
-    _last_checkpoint: float = field(default_factory=time.monotonic)
-    _checkpoint_cost: float = 0.0
+    _keeper: "Keeper | None" = None
 
     @property
     def inputs(self) -> dict[str, Any]:
@@ -59,18 +60,26 @@ class StageContext:
             self._last_note = now
             self.note(done, total, len(self.attempt.records))
 
-    def offer_checkpoint(self, files: Callable[[], dict[str, bytes]]) -> None:
-        """Keep a state to go on from, unless the last one is young and they are dear: to be offered at mini-epochs."""
-        patience = min(self.resources.checkpoint_seconds, self._checkpoint_cost / _CHECKPOINT_SHARE)
-        if time.monotonic() - self._last_checkpoint >= patience:
-            self.save_checkpoint(files)
+    def keep(self, step: int, mini_epoch: int, state: "State") -> None:
+        """Have states to go on from, never more than a mini-epoch of so many steps old: to be called at every step."""
+        self._keeping(step, mini_epoch).after(step, state)
 
-    def save_checkpoint(self, files: Callable[[], dict[str, bytes]]) -> None:
-        """Keep a state to go on from."""
-        started = time.monotonic()
-        self.store.save_checkpoint(self.stage, files())
-        self._last_checkpoint = time.monotonic()
-        self._checkpoint_cost = self._last_checkpoint - started
+    def keep_now(self, step: int, mini_epoch: int, state: "State") -> None:
+        """Have the state after this step to go on from before anything else happens."""
+        self._keeping(step, mini_epoch).now(step, state)
+
+    def close(self) -> None:
+        """Let what is being kept get to the store."""
+        if self._keeper is not None:
+            self._keeper.close()
+
+    def _keeping(self, step: int, mini_epoch: int) -> "Keeper":
+        if self._keeper is None:
+            from tune_tickets.trial.keeping import Keeper
+
+            seconds = self.resources.checkpoint_seconds
+            self._keeper = Keeper(self.store, self.stage, mini_epoch, seconds, started=step - 1)
+        return self._keeper
 
 
 @dataclass(frozen=True)
@@ -108,7 +117,9 @@ def _compute(stage: Stage, resources: Resources, store: Store, note: ProgressNot
     body: StageBody = import_module(f"tune_tickets.trial.bodies.{stage.name}").run
     attempt = store.begin(stage)
     started = time.perf_counter()
-    output = body(StageContext(stage, resources, store, attempt, note))
+    # Closed while the lease is held: whoever computes the stage next must not meet a late checkpoint of ours.
+    with closing(StageContext(stage, resources, store, attempt, note)) as context:
+        output = body(context)
     result = attempt.finish(output.record, time.perf_counter() - started, output.content)
     if stage.goal is None:  # an extensible stage goes on from it for other goals
         store.drop_checkpoint(stage)

@@ -4,16 +4,19 @@ import hashlib
 import json
 import os
 import tempfile
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import fsspec
 
 from tune_tickets.errors import StoreError
 
 _PART_BYTES = 1024 * 1024
+Content = bytes | Callable[[IO[bytes]], object]
+"""What a file is to hold, or what writes that to a stream."""
 
 
 def sync_folder(folder: str) -> None:
@@ -23,6 +26,39 @@ def sync_folder(folder: str) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+@contextmanager
+def _replacing(path: str) -> Iterator[IO[bytes]]:
+    """A stream whose content takes the place of a local file, name and all on disk, once it is whole."""
+    folder = os.path.dirname(path)
+    os.makedirs(folder, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=folder, prefix=".writing-")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+        sync_folder(folder)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+class _Hashing:
+    """A stream that knows the sha256 of what went through it."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self.sha256 = hashlib.sha256()
+
+    def write(self, part: bytes) -> int:
+        self.sha256.update(part)
+        return self._stream.write(part)
+
+    def flush(self) -> None:
+        self._stream.flush()
 
 
 class Files:
@@ -46,22 +82,21 @@ class Files:
 
     def write(self, path: str, content: bytes) -> None:
         """Write atomically: readers see the old content or the new, never a part, also after a loss of power."""
-        if not self.local:
-            self._fs.pipe_file(path, content)  # object stores put whole objects
-            return
-        folder = os.path.dirname(path)
-        os.makedirs(folder, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=folder, prefix=".writing-")
-        try:
-            with os.fdopen(handle, "wb") as stream:
+        if self.local:
+            with _replacing(path) as stream:
                 stream.write(content)
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(temporary, path)
-            sync_folder(folder)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        else:
+            self._fs.pipe_file(path, content)  # object stores put whole objects
+
+    def fill(self, path: str, content: Content) -> str:
+        """Write a new file, if it need be piece by piece and without a copy of it in memory; gives its sha256.
+
+        In a bucket it may be there in part if writing it fails: name it elsewhere only after it is whole.
+        """
+        with _replacing(path) if self.local else self._fs.open(path, "wb") as stream:
+            hashing = _Hashing(stream)
+            hashing.write(content) if isinstance(content, bytes) else content(hashing)  # type: ignore[arg-type]
+        return hashing.sha256.hexdigest()
 
     def remove(self, path: str) -> None:
         """Delete a file or folder, if it is there."""

@@ -8,11 +8,12 @@ in a folder of its own, and `checkpoint.json` with its files for a stage that ca
 import hashlib
 import json
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from tune_tickets.errors import StoreError
-from tune_tickets.trial.files import Files
+from tune_tickets.trial.files import Content, Files
 from tune_tickets.trial.stage import Stage, StageKey, StageResult, digest_of
 
 RESULT, RECIPE, HISTORY, CHECKPOINT, PRUNED = "result", "stage", "history.json", "checkpoint.json", "pruned.json"
@@ -115,14 +116,12 @@ class Store(Files):
         except StoreError:
             return []
 
-    def save_checkpoint(self, stage: Stage, files: dict[str, bytes]) -> None:
+    def save_checkpoint(self, stage: Stage, files: Mapping[str, Content]) -> None:
         """Replace the checkpoint of a stage."""
         folder = self.folder(stage.name, stage.digest)
         old = self.checkpoint(folder)
         part = f"checkpoint-{uuid.uuid4().hex[:12]}"
-        for file, content in files.items():
-            self.write(f"{folder}/{part}/{file}", content)
-        sums = {file: hashlib.sha256(content).hexdigest() for file, content in files.items()}
+        sums = {file: self.fill(f"{folder}/{part}/{file}", content) for file, content in files.items()}
         self.write(f"{folder}/{CHECKPOINT}", _dump({"part": part, "files": sums}))
         if old is not None:
             self.remove(f"{folder}/{old[0]}")

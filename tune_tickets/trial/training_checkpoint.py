@@ -1,6 +1,7 @@
 """The checkpoint of a stage that trains: the state of the training, and the history that trials have seen so far."""
 
 import json
+from typing import Any
 
 from tune_tickets.training.state import TrainState
 from tune_tickets.trial.execution import StageContext
@@ -9,13 +10,16 @@ _STATE_FILE = "state.pt"
 _HISTORY_FILE = "history.json"
 
 
-def offer_training(context: StageContext, state: TrainState) -> None:
-    """Keep a state to go on from, if it is time for one."""
+def keep_training(context: StageContext, state: TrainState, mini_epoch: int, looked: bool = False) -> None:
+    """Keep a state to go on from, if it is time for one; what was `looked` at should not have to be again."""
 
-    def files() -> dict[str, bytes]:
-        return {_STATE_FILE: state.to_bytes(), _HISTORY_FILE: json.dumps(context.attempt.records).encode()}
+    def files() -> dict[str, Any]:
+        return {_STATE_FILE: state.parts(), _HISTORY_FILE: json.dumps(context.attempt.records).encode()}
 
-    context.offer_checkpoint(files)
+    if looked:
+        context.keep_now(state.step, mini_epoch, files)
+    else:
+        context.keep(state.step, mini_epoch, files)
 
 
 def restore_training(context: StageContext, state: TrainState) -> None:

@@ -43,13 +43,12 @@ def train_round(context: StageContext, this: Round, rows: int) -> dict[str, Any]
         for record in this.history:
             context.report(record)
 
-    def files() -> dict[str, bytes]:
-        return {_STATE_FILE: this.state.to_bytes(), _HISTORY_FILE: json.dumps(this.history).encode()}
+    def files() -> dict[str, Any]:
+        return {_STATE_FILE: this.state.parts(), _HISTORY_FILE: json.dumps(this.history).encode()}
 
     def step_done(step: int) -> None:
         context.progress(step, this.ends[-1])
-        if step in this.mini_epochs:
-            context.offer_checkpoint(files)
+        context.keep(step, this.mini_epoch, files)
 
     this.run(lambda: context.report(this.history[-1]), step_done)
     context.attempt.put(SCORES_FILE, scores_to_bytes(this.scores()))

@@ -20,12 +20,12 @@ from tune_tickets.training.masked_lm import (
     masked_cross_entropy,
     start_from_frequencies,
 )
-from tune_tickets.training.schedule import MINI_EPOCH, mini_epoch_ends, total_steps
+from tune_tickets.training.schedule import mini_epoch_steps, total_steps
 from tune_tickets.training.state import TrainState
 from tune_tickets.trial.backbone import device_of
 from tune_tickets.trial.corpus import load_corpus
 from tune_tickets.trial.execution import StageContext, StageOutput
-from tune_tickets.trial.training_checkpoint import offer_training, restore_training
+from tune_tickets.trial.training_checkpoint import keep_training, restore_training
 
 _FOLDER = "masked_lm"
 _MEASURED_SHARE = 0.15  # of the held-out tokens, whatever share is masked in fitting
@@ -83,12 +83,12 @@ def _fit(context: StageContext, model: PreTrainedModel, rows: EncodedRows, setti
     )
     restore_training(context, state)
     every = max(1, recipe.total_steps // _REPORTS)
-    mini_epochs = frozenset(mini_epoch_ends(batches.steps_per_epoch, settings.epochs, MINI_EPOCH))
+    mini_epoch = mini_epoch_steps(batches.steps_per_epoch)
     for step, loss in train(state, recipe):
         state.losses = state.losses + loss
         context.progress(step, recipe.total_steps)
         if step % every == 0:
             context.report({"step": step // every, "loss": float(state.losses) / every})
             state.losses = torch.zeros_like(state.losses)
-        if step in mini_epochs and step < recipe.total_steps:
-            offer_training(context, state)
+        if step < recipe.total_steps:
+            keep_training(context, state, mini_epoch)

@@ -47,8 +47,7 @@ def _train(context: StageContext, method: RobustT, finetuned: LoadedTicket) -> t
 
     def step_done(step: int) -> None:
         context.progress(step, search.ends[-1])
-        if step in search.mini_epochs:
-            context.offer_checkpoint(lambda: {_STATE_FILE: search.to_bytes()})
+        context.keep(step, search.mini_epoch, lambda: {_STATE_FILE: search.parts()})
 
     search.run(lambda: context.report(search.history[-1]), step_done)
     training = training_cost(search.state.row_passes, search.state.seconds, len(rows))

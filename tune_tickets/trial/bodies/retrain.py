@@ -31,7 +31,7 @@ from tune_tickets.training.loop import Recipe, train
 from tune_tickets.training.losses import Loss
 from tune_tickets.training.patience import out_of_patience
 from tune_tickets.training.probe import accuracy_under_pgd
-from tune_tickets.training.schedule import MINI_EPOCH, build_optimizer, mini_epoch_ends
+from tune_tickets.training.schedule import build_optimizer, mini_epoch_steps
 from tune_tickets.training.state import TrainState
 from tune_tickets.trial.backbone import device_of, encode_rows
 from tune_tickets.trial.bodies.draw import Mask, load_mask
@@ -39,7 +39,7 @@ from tune_tickets.trial.debiasing import debiased
 from tune_tickets.trial.execution import StageContext, StageOutput, training_cost
 from tune_tickets.trial.rows import TaskRows, load_rows
 from tune_tickets.trial.start import TICKET_FILE, load_start
-from tune_tickets.trial.training_checkpoint import offer_training, restore_training
+from tune_tickets.trial.training_checkpoint import keep_training, restore_training
 
 _NOTHING_TRAINED = training_cost(0, 0.0, rows=1)
 
@@ -125,19 +125,20 @@ def _fine_tune(
     start.check(recipe.total_steps)
     restore_training(context, state)
     leave = _Leave(start, look)
-    mini_epochs = frozenset(mini_epoch_ends(batches.steps_per_epoch, settings.epochs, MINI_EPOCH))
+    mini_epoch = mini_epoch_steps(batches.steps_per_epoch)
     for step, loss in train(state, recipe):
         state.losses = state.losses + loss
         context.progress(step, recipe.total_steps)
         leaving = leave.after(step, context, model)
-        if step % batches.steps_per_epoch == 0:
+        looked = step % batches.steps_per_epoch == 0
+        if looked:
             mean_loss = float(state.losses) / batches.steps_per_epoch
             context.report(look.at(model, step // batches.steps_per_epoch, mean_loss))
             state.losses = torch.zeros_like(state.losses)
         if leaving:
             break
-        if step in mini_epochs and step < recipe.total_steps:
-            offer_training(context, state)
+        if step < recipe.total_steps:
+            keep_training(context, state, mini_epoch, looked)
     return training_cost(state.row_passes, state.seconds, len(rows.train))
 
 

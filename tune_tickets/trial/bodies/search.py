@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -83,26 +84,28 @@ def _train_on(
         search.state.restore(stored[_STATE_FILE])
         search.trajectory, search.losses, search.costs = progress.trajectory, progress.losses, progress.costs
 
+    def step_done(step: int) -> None:
+        context.progress(step, search.ends[-1])
+        context.keep(step, search.mini_epoch, lambda: _checkpoint(search))
+
     def mini_epoch_done() -> bool:
         _report(context, search.trajectory, search.losses, method.drawing)
-        enough = _stop(search.trajectory, method) is not None
-        if not enough:
-            context.save_checkpoint(lambda: _checkpoint(search))  # always: mini-epochs are what a search is made of
-        return enough
+        return _stop(search.trajectory, method) is not None
 
-    search.run(mini_epoch_done, on_step=lambda step: context.progress(step, search.ends[-1]))
-    context.save_checkpoint(lambda: _checkpoint(search))  # a later trial with another ratio or gamma goes on from here
+    search.run(mini_epoch_done, step_done)
+    # A later trial with another ratio or gamma goes on from here.
+    context.keep_now(search.state.step, search.mini_epoch, lambda: _checkpoint(search))
     return _Progress(search.trajectory, search.losses, search.costs)
 
 
-def _checkpoint(search: Search) -> dict[str, bytes]:
-    files = {
+def _checkpoint(search: Search) -> dict[str, Any]:
+    files: dict[str, Any] = {
         TRAJECTORY_FILE: search.trajectory.to_bytes(),
         _LOSSES_FILE: json.dumps(search.losses).encode(),
         _COSTS_FILE: json.dumps(search.costs).encode(),
     }
     if len(search.trajectory) < len(search.ends):  # a finished trajectory cannot be extended
-        files[_STATE_FILE] = search.state.to_bytes()
+        files[_STATE_FILE] = search.state.parts()
     return files
 
 

@@ -28,8 +28,8 @@ def run(context: StageContext) -> StageOutput:
 
     def step_done(step: int) -> None:
         context.progress(step, training.recipe.total_steps)
-        if step in training.mini_epochs:
-            context.offer_checkpoint(lambda: {_STATE_FILE: training.to_bytes()})
+        keep = context.keep_now if training.looked_at(step) else context.keep
+        keep(step, training.mini_epoch, lambda: {_STATE_FILE: training.parts()})
 
     training.run(lambda: context.report(training.history[-1]), step_done)
     assert training.best is not None, "the last step is always looked at"
