@@ -85,9 +85,7 @@ def _some(training: Iterator[None], steps: int) -> None:
 
 
 def _show(report: dict[str, Any]) -> None:
-    table = Table(
-        "mini-epoch", "training", "ms a step", "states kept beside it", "median", "waiting for each", "median"
-    )
+    table = Table("mini-epoch", "training", "ms a step", "kept beside it", "median", "waited for", "median")
     for row in report["rows"]:
         kept, waiting = row["kept"], row["waiting"]
         table.add_row(
