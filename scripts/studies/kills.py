@@ -186,7 +186,7 @@ def _count_losses(store: Path, session: float, now: float, figures: Figures) -> 
         ):
             continue
         checkpoint = lease.with_name("checkpoint.json")
-        kept = max(since, checkpoint.stat().st_mtime) if checkpoint.exists() else since
+        kept = max(since, json.loads(checkpoint.read_text())["taken"]) if checkpoint.exists() else since
         loss = max(0.0, now - kept)
         figures.stages_cut_off += 1
         figures.lost_seconds += loss

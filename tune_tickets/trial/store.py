@@ -7,6 +7,7 @@ in a folder of its own, and `checkpoint.json` with its files for a stage that ca
 
 import hashlib
 import json
+import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -119,10 +120,10 @@ class Store(Files):
     def save_checkpoint(self, stage: Stage, files: Mapping[str, Content]) -> None:
         """Replace the checkpoint of a stage."""
         folder = self.folder(stage.name, stage.digest)
-        old = self.checkpoint(folder)
+        old, taken = self.checkpoint(folder), time.time()
         part = f"checkpoint-{uuid.uuid4().hex[:12]}"
         sums = {file: self.fill(f"{folder}/{part}/{file}", content) for file, content in files.items()}
-        self.write(f"{folder}/{CHECKPOINT}", _dump({"part": part, "files": sums}))
+        self.write(f"{folder}/{CHECKPOINT}", _dump({"part": part, "files": sums, "taken": taken}))
         if old is not None:
             self.remove(f"{folder}/{old[0]}")
 
