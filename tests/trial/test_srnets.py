@@ -283,7 +283,9 @@ def test_a_mask_training_that_was_cut_off_goes_on_and_ends_with_the_same_bits(
     other.runner = Stopping(url, other.settings.resources)
     assert other.draw(ignore).content == drawn.content
     assert min(step for step in steps if step) == 12, "no step but the one that was cut off is repeated"
-    assert Store(url).find("srnets_masks", wanted.key.digest).history == wanted.history
+    found = Store(url).find("srnets_masks", wanted.key.digest)
+    assert found.history == wanted.history
+    assert Store(url).read(found, "looks.safetensors") == Store(store_url).read(wanted, "looks.safetensors")
 
 
 def test_ood_rows_join_the_mask_training(tiny_yaml, store_url):

@@ -17,7 +17,7 @@ VERSIONS = {
     "mlm_search": 1,
     "masks": 2,
     "imp": 1,
-    "srnets_masks": 1,
+    "srnets_masks": 2,
     "srnets_imp": 1,
     "draw": 2,
     "retrain": 2,
