@@ -23,6 +23,7 @@ VERSIONS = {
     "retrain": 2,
     "evaluate": 4,
     "ood": 1,
+    "ood_curve": 1,
     "masked_lm": 1,
     "attack": 3,
 }
