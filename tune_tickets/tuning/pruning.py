@@ -1,4 +1,4 @@
-"""What may leave a store: weights nobody shows any more and what broken-off work has left. Figures and masks stay."""
+"""What may leave a store: weights nobody shows now, what broken-off work has left. Figures and final masks stay."""
 
 import json
 import time
