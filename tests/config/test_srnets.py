@@ -34,6 +34,16 @@ def test_cuts_have_to_fit_into_the_training():
         SRNets(pruning="imp", sparsity=0.9, prune_interval=0.2)
 
 
+def test_of_many_looks_the_masks_of_twenty_are_kept_spread_evenly_to_the_last():
+    assert SRNets(eval_interval=4).kept_looks(10) == (1, 2, 3), "after 4, 8 and 10 steps"
+    assert SRNets(eval_interval=1000).kept_looks(10) == (1,)
+    assert SRNets(eval_interval=1).kept_looks(20) == tuple(range(1, 21))
+    assert SRNets(eval_interval=1).kept_looks(40) == tuple(range(2, 41, 2))
+    # MNLI: 5 epochs of 12,272 steps, 62 looks: the n-th kept one is 3.1 n, rounded up.
+    many = SRNets().kept_looks(61360)
+    assert (many[:4], many[-2:], len(many)) == ((4, 7, 10, 13), (59, 62), 20)
+
+
 def test_a_mask_is_chosen_late_on_a_fine_tuned_model_and_at_any_time_on_the_pre_trained_one():
     assert SRNets().chosen_after == SRNets(paradigm="isolated").chosen_after == 0.7
     assert SRNets(paradigm="pretrained").chosen_after == 0.0

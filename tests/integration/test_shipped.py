@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from tests.integration.conftest import ROOT
+from tests.integration.test_search import runs_of
 
 pytestmark = pytest.mark.integration
 SMALL = [
@@ -74,7 +75,7 @@ def test_one_search_on_masked_text_for_two_tasks(tune):
     assert all({"mean/clean", "transfer/imdb/aua"} <= set(trial["metrics"]) for trial in summary["trials"])
 
 
-def test_mask_training_under_four_losses_on_a_planted_bias(tune):
+def test_mask_training_under_four_losses_on_a_planted_bias(tune, tmp_path):
     summary = tune(
         "srnets.yaml",
         "task.planted.rows={select: 16, report: 8}",
@@ -88,3 +89,15 @@ def test_mask_training_under_four_losses_on_a_planted_bias(tune):
     assert summary["stages"]["srnets_masks"]["computed"] == 4
     assert (summary["stages"]["bias"]["computed"], summary["stages"]["teacher"]["computed"]) == (1, 1)
     assert all("ood/reversed" in trial["metrics"] for trial in summary["trials"])
+    # 3 steps, looks after the second and the third.
+    assert summary["stages"]["ood_curve"]["computed"] == 4
+    from mlflow import MlflowClient
+
+    runs = [run for run in runs_of(tmp_path / "out") if run.info.run_name.startswith("trial")]
+    for run in runs:
+        points = MlflowClient(f"sqlite:///{tmp_path}/out/mlflow.db").get_metric_history(
+            run.info.run_id, "ood_curve/ood/reversed"
+        )
+        assert [point.step for point in points] == [1, 2]
+    picture = (tmp_path / "out" / "pictures" / "mask-start.svg").read_text(encoding="utf-8")
+    assert "out of distribution: reversed" in picture

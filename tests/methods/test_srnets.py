@@ -11,6 +11,7 @@ from tune_tickets.config.srnets import SRNets
 from tune_tickets.errors import StoreError
 from tune_tickets.methods.imp import Round
 from tune_tickets.methods.srnets import MaskTraining, cubic_sparsity, masked_weights, round_settings
+from tune_tickets.tickets.unstructured import UnstructuredMask
 from tune_tickets.tickets.unstructured_drawing import draw_unstructured, magnitudes
 from tune_tickets.training.batches import EncodedRows
 from tune_tickets.training.loop import train
@@ -78,6 +79,24 @@ def test_the_best_mask_in_distribution_after_the_share_is_kept_as_it_was_looked_
     assert all(torch.equal(found.best.kept[name], looked[3][name]) for name in names)
     assert all(torch.equal(found.best.kept[name], fourth.kept[name]) for name in names)
     assert not all(torch.equal(found.best.kept[name], looked[4][name]) for name in names)
+
+
+def test_masks_of_looks_are_kept_as_they_were_looked_at_the_chosen_one_among_them():
+    looked = []
+
+    def look(model) -> float:
+        fixed = [matrix.fixed.bool() for matrix in found.masks.matrices]
+        looked.append(UnstructuredMask(dict(zip(found.masks.names, fixed, strict=True))).digest())
+        return 50.0
+
+    found = training(epochs=14.0, eval_interval=1, sparsity=0.5, look=look)
+    run(found)
+    kept = {number: mask.digest() for number, mask in found.looks.masks()}
+    # 42 steps: every 2.1-th look, rounded up.
+    assert list(kept) == [3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 24, 26, 28, 30, 32, 34, 36, 38, 40, 42]
+    assert list(kept.values()) == [looked[number - 1] for number in kept]
+    assert kept[42] == found.best.digest(), "of equals the last is chosen"
+    assert kept[3] != kept[42]
 
 
 def test_from_the_start_any_mask_may_be_chosen_and_of_equals_the_later_is():
@@ -151,6 +170,8 @@ def test_interrupted_after_any_step_and_resumed_it_ends_with_the_same_bits(stop)
     assert steps == list(range(stop + 1, 11))
     assert resumed.history == straight.history
     assert resumed.best.digest() == straight.best.digest()
+    assert len(straight.looks.bits) == 5
+    assert resumed.looks.to_bytes() == straight.looks.to_bytes()
     assert all(torch.equal(score, resumed.masks.scores()[name]) for name, score in straight.masks.scores().items())
 
 

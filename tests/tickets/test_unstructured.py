@@ -53,6 +53,25 @@ def test_something_else_is_not_taken_for_a_mask(content):
         UnstructuredMask.from_bytes(content)
 
 
+def test_laid_on_weights_it_folds_them_for_a_while():
+    mask = example()
+    weights = {name: nn.Parameter(torch.randn(kept.shape)) for name, kept in mask.kept.items()}
+    before = {name: weight.detach().clone() for name, weight in weights.items()}
+
+    def look() -> None:
+        with mask.laid_on(weights):
+            for name, kept in mask.kept.items():
+                assert torch.equal(weights[name], before[name].masked_fill(~kept, 0.0))
+            raise ArithmeticError
+
+    with pytest.raises(ArithmeticError):
+        look()
+    assert all(torch.equal(weights[name], before[name]) for name in before)
+    with pytest.raises(TicketsError, match="another backbone"), mask.laid_on({"a.weight": weights["a.weight"]}):
+        pass
+    assert torch.equal(weights["a.weight"], before["a.weight"])
+
+
 def test_folding_gives_zeros_and_leaves_the_rest_bit_for_bit():
     mask = example()
     weights = {name: torch.randn(kept.shape) for name, kept in mask.kept.items()}

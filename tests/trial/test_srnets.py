@@ -285,7 +285,9 @@ def test_a_mask_training_that_was_cut_off_goes_on_and_ends_with_the_same_bits(
     assert other.draw(ignore).content == drawn.content
     lost = 12 - min(step for step in steps if step)
     assert 0 <= lost < LEAST_STEPS, "no more than a mini-epoch is repeated"
-    assert Store(url).find("srnets_masks", wanted.key.digest).history == wanted.history
+    found = Store(url).find("srnets_masks", wanted.key.digest)
+    assert found.history == wanted.history
+    assert Store(url).read(found, "looks.safetensors") == Store(store_url).read(wanted, "looks.safetensors")
 
 
 def test_ood_rows_join_the_mask_training(tiny_yaml, store_url):

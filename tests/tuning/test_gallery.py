@@ -183,6 +183,20 @@ def test_trials_share_curves_and_a_first_retraining_is_a_fine_tuning(folder):
     ]
 
 
+def test_looks_on_a_twin_are_a_curve_and_those_of_other_seeds_are_marked(folder, tiny_yaml, tmp_path):
+    beside = Folder(tiny_yaml, tmp_path / "seed-1")
+    summaries = []
+    for seed, place in enumerate((folder, beside)):
+        followed = place.keep("ood_curve", {"seed": seed}, history=[{"step": 1, "ood/hans": 50.0 + seed}])
+        summaries.append(make_summary([make_measured_trial(place, stages=(followed,))], seed=seed))
+    found = gather(folder.results, summaries[0], [(beside.results, summaries[1])]).curves
+    assert [(curve.stage, curve.own, curve.records) for curve in found] == [
+        ("ood_curve", True, ({"step": 1.0, "ood/hans": 50.0},)),
+        ("ood_curve", False, ({"step": 1.0, "ood/hans": 51.0},)),
+    ]
+    assert gather(folder.results, summaries[0]).curves == found[:1]
+
+
 def test_a_trial_that_was_ended_early_has_its_curve_as_far_as_it_got(folder):
     stage = Stage("retrain", {"a": 1})
     folder.store.begin(stage).report({"epoch": 1, "step": 1, "loss": 0.5, "clean": 60.0, "probe": 20.0})

@@ -100,6 +100,19 @@ def test_srnets_ask_for_what_their_paradigm_needs(planned, method, expected):
         assert stages[name] == wanted if isinstance(wanted, tuple) else stages[name][0] == wanted, name
 
 
+TWINS = "task.planted={markers: [x, z], rows: {select: 16, report: 8}}"
+
+
+def test_masks_are_followed_on_every_twin_once_per_mask_training(planned):
+    # 2 epochs of 4 steps, a look after every third and the last.
+    method = "{kind: srnets, epochs: 2.0, batch_size: 32, eval_interval: 3}"
+    stages = planned(method, TWINS, "controls.random=true")
+    assert stages["ood_curve"] == (3, "3 masks, reversed 16 rows")
+    assert stages["ood"] == (3 + 2, "reversed 16 rows"), "controls have figures, and no curve"
+    assert "ood_curve" not in planned(method)
+    assert "ood_curve" not in planned("{kind: srnets, pruning: imp, sparsity: 0.3}", TWINS)
+
+
 def test_a_random_subnetwork_is_cut_from_the_weights_that_pruning_starts_from(planned):
     without = planned("{kind: srnets}")
     stages = planned("{kind: srnets}", "controls.random=true", "controls.random_seeds=2")

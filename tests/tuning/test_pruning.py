@@ -85,14 +85,16 @@ def test_weights_stay_for_the_last_experiments_and_for_what_each_shows(store, tm
     assert removals(store, again, users, Policy(keep_last=1)) == []
 
 
-def test_of_a_masked_language_model_and_of_imp_only_weights_go(store, tmp_path):
+def test_of_a_masked_language_model_of_imp_and_of_a_mask_training_only_what_is_large_goes(store, tmp_path):
     finish(store, "masked_lm", 0, "masked_lm/model.safetensors", "masked_lm/config.json")
     finish(store, "imp", 0, "weights.safetensors", "scores.safetensors")
+    finish(store, "srnets_masks", 0, "mask.safetensors", "looks.safetensors")
     finish(store, "search", 0, "trajectory.safetensors")
     finish(store, "attack", 0, "attacked.parquet")
     found = removals(store, inventory(store), [], Policy(keep_last=0, orphans=True))
     files = {path.split("/", 1)[1] for item in found for path in item.paths}
-    assert files == {"masked_lm/model.safetensors", "masked_lm/config.json", "weights.safetensors"}
+    weights = {"masked_lm/model.safetensors", "masked_lm/config.json", "weights.safetensors"}
+    assert files == weights | {"looks.safetensors"}, "a mask stays, those on the way to it go"
 
 
 def test_what_broken_off_work_has_left_goes_after_a_day(tmp_path):

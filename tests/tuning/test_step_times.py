@@ -53,6 +53,12 @@ def test_measuring_and_attacking_go_by_rows_of_the_model_that_was_trained(store)
     assert expected(store, "evaluate", 5.0) == pytest.approx(10.0)
 
 
+def test_masks_on_a_twin_go_by_their_number_times_its_rows(store):
+    keep(store, Stage("ood_curve", {"model_fingerprint": "m"}), {"looks": 5, "rows": 20}, 50.0)
+    keep(store, Stage("ood_curve", {"model_fingerprint": "other"}), {"looks": 1, "rows": 20}, 80.0)
+    assert expected(store, "ood_curve", 40.0) == pytest.approx(20.0)
+
+
 def test_what_never_ran_or_cannot_be_read_is_not_known(store, tmp_path):
     assert expected(store, "retrain", 10.0) is None
     trained(store, rows=100, passes=1.0, training=10.0, seconds=10.0)

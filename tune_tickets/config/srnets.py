@@ -11,6 +11,8 @@ from tune_tickets.config.section import LearningRate, Ratio, Section, with_defau
 from tune_tickets.errors import ConfigError
 
 _FINETUNING: dict[str, Any] = {"epochs": 3, "learning_rate": 5e-5, "weight_decay": 0.0}  # appendix Table 3
+MOST_LOOKS = 20
+"""So many masks of a mask training are kept at most: one has a bit for every weight."""
 _MEANT_FOR = {"steps": "steps", "interval": "patience", "patience": "patience", "improvement": "patience"}
 
 
@@ -137,6 +139,12 @@ class SRNets(Section):
     def interval(self, cut: int) -> tuple[float, float]:
         """IMP: the shares of t_max between which the model trains after a cut, counted from 1."""
         return round((cut - 1) * self.prune_interval, 12), round(cut * self.prune_interval, 12)
+
+    def kept_looks(self, total_steps: int) -> tuple[int, ...]:
+        """Mask training: the looks (from 1) whose masks are kept: all, or some that are spread evenly to the last."""
+        looks = math.ceil(total_steps / self.eval_interval)
+        kept = min(looks, MOST_LOOKS)
+        return tuple(-(-number * looks // kept) for number in range(1, kept + 1))
 
     def mask_inputs(self) -> dict[str, Any]:
         """What a mask training depends on, beside the weights it starts from."""

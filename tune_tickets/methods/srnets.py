@@ -15,6 +15,7 @@ from tune_tickets.config.adversary import Adversary
 from tune_tickets.config.method import Imp
 from tune_tickets.config.srnets import SRNets
 from tune_tickets.models.matrices import matrices_with_classifier
+from tune_tickets.tickets.mask_looks import MaskLooks
 from tune_tickets.tickets.straight_through import StraightThroughMasks
 from tune_tickets.tickets.unstructured import UnstructuredMask
 from tune_tickets.tickets.unstructured_drawing import draw_unstructured
@@ -49,6 +50,7 @@ class MaskTraining:
         batches = Batches(rows, method.batch_size, seed, device)
         self.state = TrainState(model, build_optimizer(self.masks, method.learning_rate, method.weight_decay))
         self.best: UnstructuredMask | None = None
+        self.looks = MaskLooks()
         self.history: list[dict[str, float]] = []
         self.mini_epoch = mini_epoch_steps(batches.steps_per_epoch)
         self._best_look = float("-inf")
@@ -62,9 +64,10 @@ class MaskTraining:
             clip=method.clip,
             seed=seed,
         )
+        self._kept_looks = frozenset(method.kept_looks(self.recipe.total_steps))
 
     def run(self, on_interval: Callable[[], None], on_step: Callable[[int], None]) -> None:
-        """Train the masks to the end; `history` holds a record per interval, `best` the mask that was chosen."""
+        """Train the masks to the end; `history` holds a record per interval, `best` the chosen mask, `looks` others."""
         with self.masks.attached(self._linears):
             for step, loss in train(self.state, self.recipe):
                 self._losses = self._losses + loss
@@ -86,6 +89,7 @@ class MaskTraining:
             history=self.history,
             best=None if self.best is None else dict(self.best.kept),
             best_look=self._best_look,
+            looks=self.looks.bits,
         )
 
     def restore(self, checkpoint: bytes) -> None:
@@ -94,7 +98,7 @@ class MaskTraining:
             self.masks.load_state_dict(parts["masks"])
             self._losses, self.history, best = parts["losses"], parts["history"], parts["best"]
             self.best = None if best is None else UnstructuredMask({name: kept.cpu() for name, kept in best.items()})
-            self._best_look = float(parts["best_look"])
+            self._best_look, self.looks = float(parts["best_look"]), MaskLooks(parts["looks"])
 
     def _sparsity(self, done: float) -> float:
         target = self._method.sparsity
@@ -111,10 +115,12 @@ class MaskTraining:
         # Of equals the later one: in-distribution rows favour early masks, which are not those that generalise.
         if done >= method.chosen_after and seen >= self._best_look:
             self.best, self._best_look = mask, seen
-        steps = step - (len(self.history) * method.eval_interval)
+        number, steps = len(self.history) + 1, step - len(self.history) * method.eval_interval
+        if number in self._kept_looks:
+            self.looks.keep(number, mask)
         self.history.append(
             {
-                "step": len(self.history) + 1,
+                "step": number,
                 "loss": float(self._losses) / steps,
                 "clean": seen,
                 "weights_cut": 100.0 * self._sparsity(done),

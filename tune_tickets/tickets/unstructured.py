@@ -1,7 +1,8 @@
 """The unstructured mask: which single weights of the masked matrices a ticket keeps, and how training respects it."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -78,6 +79,18 @@ class UnstructuredMask:
         """Set the cut weights to zero, in place: a folded model needs no mask any more."""
         for name, cut in self._cuts(weights).items():
             weights[name].masked_fill_(cut, 0.0)
+
+    @contextmanager
+    def laid_on(self, weights: Mapping[str, Tensor]) -> Iterator[None]:
+        """Fold inside the block; afterwards the weights are as they were."""
+        before = {name: weights[name].detach().clone() for name in self.kept if name in weights}
+        self.fold(weights)
+        try:
+            yield
+        finally:
+            with torch.no_grad():
+                for name, whole in before.items():
+                    weights[name].copy_(whole)
 
     def hold(self, weights: Mapping[str, Tensor]) -> Attachment:
         """Fold, and keep the cut weights at exactly zero while an optimizer made afterwards trains.

@@ -1,6 +1,7 @@
 """SRNets' steps on the way of a ticket: prune a model, take the subnetwork as it is. `Pipeline` has them too."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tune_tickets.config import Settings
@@ -25,6 +26,9 @@ class SubnetworkSteps(ABC):
 
     @abstractmethod
     def _run(self, stage: Stage, on_record: OnRecord) -> StageResult: ...
+
+    @abstractmethod
+    def _run_all(self, stages: Sequence[Stage]) -> list[StageResult]: ...
 
     @abstractmethod
     def _retrain(
@@ -55,7 +59,18 @@ class SubnetworkSteps(ABC):
         masks = self._run(Stage("srnets_masks", inputs, upstream), on_record)
         drawn = self._run(Stage("draw", {"kind": "found"}, {"search": masks.key}), on_record).key
         self.drawn_from[drawn.content] = weights
+        if self.world.measured is None:  # of report rows nothing is seen but the figures of a finished ticket
+            self._follow_out_of_distribution(masks.key, weights, on_record)
         return drawn
+
+    def _follow_out_of_distribution(self, masks: StageKey, weights: StageKey | None, on_record: OnRecord) -> None:
+        """The masks of the looks on every OOD twin (its Fig. 7), once they can choose nothing any more."""
+        inputs = {**self._model_inputs(), "eval_batch_size": self.settings.evaluation.batch_size}
+        upstream = {"data": self.world.data, "masks": masks, **_weights(weights)}
+        stages = [Stage("ood_curve", inputs, {**upstream, "twin": twin}) for twin in self.world.twins.values()]
+        for result in self._run_all(stages):
+            for record in result.history:
+                on_record({"stage": result.key.name, **record})
 
     def _draw_by_cuts(self, method: SRNets, weights: StageKey | None, on_record: OnRecord) -> StageKey:
         """SRNets Algorithm 1: cut, train for Δt, cut again; all sparsities share their first cuts."""

@@ -2,7 +2,8 @@
 
 import json
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,7 +14,7 @@ from tune_tickets.errors import TicketsError
 from tune_tickets.models.inspection import inspect_backbone
 from tune_tickets.records import Outcome, Summary, TrialRecord
 from tune_tickets.reporting.pictures import Evidence, draw_gallery, save_pictures
-from tune_tickets.reporting.pictures.evidence import Axis, Measured
+from tune_tickets.reporting.pictures.evidence import Axis, Curve, Measured
 from tune_tickets.tickets.ticket import read_header
 from tune_tickets.tracking.naming import flatten
 from tune_tickets.trial.store import Store
@@ -66,13 +67,15 @@ def gather(results: Results, summary: Summary, beside: Sequence[tuple[Results, S
     flat = {name: flat_settings(found) for name, found in settings.items()}
     own = measured(summary, flat)
     others: tuple[Measured, ...] = tried("measured", (), lambda: _others(beside))
+    own_curves: tuple[Curve, ...] = tried("curves", (), lambda: curves(summary, settings, flat, store))
+    other_curves: tuple[Curve, ...] = tried("curves", (), lambda: tuple(_other_curves(beside)))
     confirmation = tried("confirmation", None, lambda: read_confirmation(results.confirmation))
     sources = [(summary, store), *((found, Store(place.store_url)) for place, found in beside)]
     return Evidence(
         measured=(*own, *others),
         selected=summary.selected.trial,
         confirmation=confirmation,
-        curves=tried("curves", (), lambda: curves(summary, settings, flat, store)),
+        curves=own_curves + other_curves,
         distances=tried("distances", (), lambda: distances(summary, settings, store)),
         patterns=tried("patterns", (), lambda: patterns(sources, confirmation, _heads(experiment, results))),
         examples=tried("examples", (), lambda: examples(summary, store, results.ticket)),
@@ -152,6 +155,14 @@ def _others(beside: Sequence[tuple[Results, Summary]]) -> tuple[Measured, ...]:
         settings = trial_settings(load_experiment(place.config), summary.trials)
         found += measured(summary, {name: flat_settings(one) for name, one in settings.items()}, own=False)
     return tuple(found)
+
+
+def _other_curves(beside: Sequence[tuple[Results, Summary]]) -> Iterator[Curve]:
+    for place, summary in beside:
+        settings = trial_settings(load_experiment(place.config), summary.trials)
+        flat = {name: flat_settings(found) for name, found in settings.items()}
+        for curve in curves(summary, settings, flat, Store(place.store_url)):
+            yield replace(curve, own=False)
 
 
 def read_confirmation(path: Path) -> Confirmation | None:

@@ -10,7 +10,7 @@ from tune_tickets.config.adversary import Adversary
 from tune_tickets.config.method import EarlyBird, Imp, ORTicket, RobustT
 from tune_tickets.config.orticket import CORPUS
 from tune_tickets.config.searchable import fill
-from tune_tickets.config.srnets import SRNets
+from tune_tickets.config.srnets import MOST_LOOKS, SRNets
 from tune_tickets.space import reference, warm_starts
 from tune_tickets.trial.inventory import inventory
 from tune_tickets.trial.pipeline import Pipeline, World
@@ -147,18 +147,36 @@ def _work(settings: Settings, train_rows: int | None) -> dict[str, Work]:
         work["srnets_masks"] = _training(method.epochs, method.batch_size, Adversary(kind="none"), train_rows)
         interval = method.epochs * method.prune_interval
         work["srnets_imp"] = _training(interval, method.batch_size, Adversary(kind="none"), train_rows)
+        work["ood_curve"] = _followed(method, settings, train_rows)
     return work
+
+
+def _followed(method: SRNets, settings: Settings, train_rows: int | None) -> Work:
+    """The masks of a mask training that are measured on a twin; steps are rows of the mean twin."""
+    named, rows = _twins(settings), _twin_rows(settings)
+    if train_rows is None:
+        return Work(f"<= {MOST_LOOKS} masks, {named}")
+    masks = len(method.kept_looks(_steps(method.epochs, method.batch_size, train_rows)))
+    return Work(f"{masks} masks, {named}", masks * sum(rows.values()) / max(1, len(rows)))
 
 
 def _twins(settings: Settings) -> str:
     """The OOD twins with their rows."""
+    return ", ".join(f"{name} {count} rows" for name, count in _twin_rows(settings).items())
+
+
+def _twin_rows(settings: Settings) -> dict[str, int]:
     task = settings.task
     rows = [twin.rows.select for twin in task.ood] + ([task.planted.rows.select] if task.planted else [])
-    return ", ".join(f"{name} {count} rows" for name, count in zip(task.twins, rows, strict=True))
+    return dict(zip(task.twins, rows, strict=True))
+
+
+def _steps(epochs: float, batch_size: int, train_rows: int) -> int:
+    return math.ceil(epochs * math.ceil(train_rows / batch_size))
 
 
 def _training(epochs: float, batch_size: int, adversary: Adversary, train_rows: int | None) -> Work:
     if train_rows is None:
         return Work(f"{epochs * adversary.passes:g} passes over all training rows")
-    steps = math.ceil(epochs * math.ceil(train_rows / batch_size))
+    steps = _steps(epochs, batch_size, train_rows)
     return Work(f"{steps * adversary.passes} passes of {batch_size} rows", epochs * adversary.passes * train_rows)

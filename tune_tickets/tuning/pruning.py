@@ -1,4 +1,4 @@
-"""What may leave a store: weights nobody shows any more and what broken-off work has left. Figures and masks stay."""
+"""What may leave a store: weights nobody shows now, what broken-off work has left. Figures and final masks stay."""
 
 import json
 import time
@@ -17,6 +17,7 @@ WEIGHTS = {
     "retrain": "ticket.safetensors",
     "imp": "weights.safetensors",
     "srnets_imp": "weights.safetensors",
+    "srnets_masks": "looks.safetensors",
     "masked_lm": "masked_lm/*",
 }
 """The files of each kind of stage that are large and can be computed again. All others are kept for ever."""

@@ -84,14 +84,14 @@ def _stages_of_trial(settings: Settings) -> Counter[str]:
         rounds = len(method.schedule())
         return stages + Counter(imp=rounds, draw=rounds - 1)
     if isinstance(method, SRNets):
-        return stages + _stages_of_pruning(method)
+        return stages + _stages_of_pruning(method, len(settings.task.twins))
     return stages
 
 
-def _stages_of_pruning(method: SRNets) -> Counter[str]:
+def _stages_of_pruning(method: SRNets, twins: int) -> Counter[str]:
     stages = Counter(retrain=1) + _experts(method.finetuning.debiasing) if method.from_finetuned else Counter[str]()
     if method.pruning == "mask_training":
-        return stages + Counter(srnets_masks=1) + _experts(method.debiasing)
+        return stages + Counter(srnets_masks=1, ood_curve=twins) + _experts(method.debiasing)
     cuts = len(method.cuts())
     # What is rewound after the last cut needs no training behind it.
     trained = cuts - int(method.pruning == "imp_rewind")

@@ -1,4 +1,4 @@
-"""The curves of a search: what its training stages reported, point by point."""
+"""The curves of a search: what its training stages, and those that follow one, reported, point by point."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -15,18 +15,18 @@ from tune_tickets.trial.store import Store
 
 SEARCHES = ("search", "mlm_search")
 FINETUNING = "finetuning"
-_TRAINED = ("masks", "srnets_masks", "imp", "srnets_imp", "retrain", *SEARCHES)
+_REPORTING = ("masks", "srnets_masks", "ood_curve", "imp", "srnets_imp", "retrain", *SEARCHES)
 _ROUNDS = ("imp", "srnets_imp")
 
 
 def curves(
     summary: Summary, settings: Mapping[str, Settings], flat: Mapping[str, Mapping[str, Any]], store: Store
 ) -> tuple[Curve, ...]:
-    """One curve per stage that trained something, whoever asked for it; ended trials have theirs as far as they got."""
+    """One curve per stage that has a history, whoever asked for it; ended trials have theirs as far as they got."""
     found: dict[tuple[str, str], Curve] = {}
     for name, title, stages in _asked(summary):
         rounds: Counter[str] = Counter()
-        for kind, stage in _training(stages):
+        for kind, stage in _reporting(stages):
             rounds[kind] += 1
             key = (kind, stage.digest)
             if key in found:
@@ -56,13 +56,13 @@ def _asked(summary: Summary) -> Iterator[tuple[str, str, tuple[StageRecord, ...]
         yield control.name, control.title or control.kind, control.stages
 
 
-def _training(stages: tuple[StageRecord, ...]) -> Iterator[tuple[str, StageRecord]]:
-    """The stages that train; a retraining before the last is the fine-tuning of what was pruned."""
+def _reporting(stages: tuple[StageRecord, ...]) -> Iterator[tuple[str, StageRecord]]:
+    """The stages with a history; a retraining before the last is the fine-tuning of what was pruned."""
     retrained = [stage.digest for stage in stages if stage.name == "retrain"]
     for stage in stages:
         if stage.name == "retrain" and stage.digest != retrained[-1]:
             yield FINETUNING, stage
-        elif stage.name in _TRAINED:
+        elif stage.name in _REPORTING:
             yield stage.name, stage
 
 

@@ -64,6 +64,8 @@ def _steps(store: Store, result: StageResult) -> tuple[float | None, float]:
         return float(len(record["rows"])), result.seconds
     if result.key.name == "evaluate":
         return float(record["clean"]["rows"]), result.seconds
+    if result.key.name == "ood_curve":
+        return float(record["looks"] * record["rows"]), result.seconds
     training, data = record.get("training"), _upstream(store, result.key, "data")
     rows = None if data is None else _rows(store, data)
     if training is None or rows is None:

@@ -75,6 +75,7 @@ MASKS = tuple(
     for epoch in (1, 2, 3)
 )
 LOOKS = tuple({"step": step, "loss": 0.7, "clean": 60.0 + step, "weights_cut": 50.0} for step in (1, 2, 3))
+TWIN_LOOKS = tuple({"step": step, "ood/hans": 40.0 + 2 * step} for step in (1, 2, 3))
 STARTS = {"method.sparsity": 0.5, "method.eval_interval": 25, "method.debiasing.loss": "ce"}
 
 
@@ -123,6 +124,8 @@ def make_evidence(**changes):
             make_curve("masks", ("t1",), "robustt", MASKS, **{"method.penalty": 0.5}),
             make_curve("srnets_masks", ("s0",), "srnets", LOOKS, **STARTS, **{"method.start.at": "end"}),
             make_curve("srnets_masks", ("s1",), "srnets", LOOKS, **STARTS, **{"method.paradigm": "pretrained"}),
+            make_curve("ood_curve", ("s0",), "srnets", TWIN_LOOKS, **STARTS, **{"method.start.at": "end"}),
+            make_curve("ood_curve", ("s1",), "srnets", TWIN_LOOKS, **STARTS, **{"method.paradigm": "pretrained"}),
         ),
         "distances": (
             MaskDistances(

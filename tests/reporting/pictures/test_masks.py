@@ -1,8 +1,10 @@
 """Heat maps of masks, and mask training."""
 
+from dataclasses import replace
+
 import pytest
 
-from tests.reporting.pictures.conftest import LOOKS, MASKS, STARTS, make_curve, make_evidence
+from tests.reporting.pictures.conftest import LOOKS, MASKS, STARTS, TWIN_LOOKS, make_curve, make_evidence
 from tune_tickets.reporting.pictures.evidence import MaskDistances, NothingToDraw, Pattern
 from tune_tickets.reporting.pictures.mask_distances import distance_figure
 from tune_tickets.reporting.pictures.mask_training import mask_figure, mask_trainings
@@ -11,8 +13,8 @@ from tune_tickets.reporting.pictures.subnetworks import (
     ood_panels,
     schedule_figure,
     schedules,
-    start_curves,
     start_figure,
+    start_panels,
 )
 
 
@@ -54,7 +56,7 @@ def test_r_of_m_and_exact_masks_by_lambda():
     assert (zero.get_ylabel(), one.get_ylabel()) == ("masks exactly 0, %", "masks exactly 1, %")
     assert penalty.get_xlabel() == "epoch of the mask training"
     with pytest.raises(NothingToDraw, match="robustt"):
-        mask_trainings([])
+        mask_trainings([replace(weaker, own=False)])
 
 
 def test_in_and_out_of_distribution_over_sparsity():
@@ -66,19 +68,51 @@ def test_in_and_out_of_distribution_over_sparsity():
     assert line.spreads[0].std == pytest.approx(0.5**0.5)
 
 
+FIFTY = {"method.start.at": "steps", "method.start.steps": 50}
+MASK_TRAININGS = [
+    make_curve("srnets_masks", records=LOOKS, **STARTS),
+    make_curve("srnets_masks", records=LOOKS, **STARTS, **FIFTY),
+    make_curve("srnets_masks", records=LOOKS, **(STARTS | {"method.debiasing.loss": "poe"})),
+]
+
+
 def test_mask_trainings_are_told_apart_by_their_start():
-    curves = [
-        make_curve("srnets_masks", records=LOOKS, **STARTS),
-        make_curve("srnets_masks", records=LOOKS, **STARTS, **{"method.start.at": "steps", "method.start.steps": 50}),
-        make_curve("srnets_masks", records=LOOKS, **(STARTS | {"method.debiasing.loss": "poe"})),
-    ]
-    heading, lines = start_curves(curves)
-    assert heading == "loss ce, 50% sparse"
-    assert [line.label for line in lines] == ["fine-tuned to the end", "fine-tuned for 50 steps"]
-    (axes,) = start_figure(heading, lines).axes
+    heading, drawn = start_panels(MASK_TRAININGS)
+    figure = start_figure(heading, drawn)
+    assert figure.get_suptitle() == "loss ce, 50% sparse"
+    (axes,) = figure.axes
+    assert [line.get_label() for line in axes.lines] == ["fine-tuned to the end", "fine-tuned for 50 steps"]
     assert axes.lines[0].get_xydata().tolist() == [[25, 61], [50, 62], [75, 63]]
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("step of the mask training", "accuracy on select rows (ID), %")
-    assert len(axes.get_legend().get_texts()) == 2
+    assert axes.get_title() == "in distribution"
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [line.label for line in drawn[0][2]]
+    with pytest.raises(NothingToDraw, match="srnets"):
+        start_panels([])
+
+
+def test_twins_have_panels_of_their_own_beside_the_mask_training():
+    seed = tuple({"step": record["step"], "ood/hans": record["ood/hans"] + 4.0} for record in TWIN_LOOKS)
+    followed = [
+        make_curve("ood_curve", records=TWIN_LOOKS, **STARTS),
+        make_curve("ood_curve", records=seed, **STARTS),
+        make_curve("ood_curve", records=[{"step": 3, "ood/flipped": 9.0}], **STARTS, **FIFTY),
+        make_curve("ood_curve", records=[{"step": 1, "ood/paws": 1.0}], **(STARTS | {"method.debiasing.loss": "poe"})),
+    ]
+    inside, hans, flipped = start_figure(*start_panels([*MASK_TRAININGS, *followed])).axes
+    assert [axes.get_title() for axes in (inside, hans, flipped)] == [
+        "in distribution",
+        "out of distribution: hans",
+        "out of distribution: flipped",
+    ]
+    assert (hans.get_ylabel(), flipped.get_ylabel()) == ("hans (OOD), %", "flipped (OOD), %")
+    assert {axes.get_xlabel() for axes in (inside, hans, flipped)} == {"step of the mask training"}
+    # Two trainings with this start: the mean, and one standard deviation of 42 and 46, 44 and 48, 46 and 50.
+    assert hans.lines[0].get_xydata().tolist() == [[25, 44], [50, 46], [75, 48]]
+    band = hans.collections[0].get_paths()[0].vertices
+    assert (band[:, 1].min(), band[:, 1].max()) == pytest.approx((44 - 8**0.5, 48 + 8**0.5))
+    assert flipped.lines[0].get_xydata().tolist() == [[75, 9]]
+    looks = {axes: axes.lines[0].get_color() for axes in (inside, hans, flipped)}
+    assert looks[hans] == looks[inside] != looks[flipped] == inside.lines[1].get_color(), "one look for a start"
 
 
 def test_fixed_and_gradual_sparsity_side_by_side():

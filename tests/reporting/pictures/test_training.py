@@ -1,5 +1,7 @@
 """Curves of trainings."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.reporting.pictures.conftest import EPOCHS, make_curve, make_evidence
@@ -47,7 +49,8 @@ def test_looks_between_epochs_are_no_epochs():
     assert figure.axes[0].lines[0].get_xdata().tolist() == [1, 2, 3]
 
 
-def test_no_curves_no_picture():
-    for draw in (epoch_figure, loss_figure):
-        with pytest.raises(NothingToDraw):
-            draw(make_evidence(curves=()))
+def test_no_curves_no_picture_and_those_of_other_seeds_are_not_drawn_as_trials_of_this_search():
+    for curves in ((), (replace(make_curve(records=EPOCHS), own=False),)):
+        for draw in (epoch_figure, loss_figure):
+            with pytest.raises(NothingToDraw):
+                draw(make_evidence(curves=curves))

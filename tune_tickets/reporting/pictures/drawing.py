@@ -22,8 +22,8 @@ from tune_tickets.reporting.pictures.subnetworks import (
     ood_panels,
     schedule_figure,
     schedules,
-    start_curves,
     start_figure,
+    start_panels,
 )
 from tune_tickets.reporting.pictures.training import epoch_figure, loss_figure
 
@@ -165,9 +165,10 @@ PLANS = (
     Plan(
         "mask-start",
         "Mask training by its start",
-        "Accuracy in distribution of the mask while it is trained, at its target sparsity, by how long the weights had "
-        "been fine-tuned before. OOD rows are not looked at during mask training, so they have no curve.",
-        lambda evidence: start_figure(*start_curves(evidence.curves)),
+        "The mask while it is trained, at its target sparsity, by how long the weights had been fine-tuned before: on "
+        "select rows of the task, and of its OOD twins, which are asked when the training is over and choose nothing. "
+        f"{_SPREAD}",
+        lambda evidence: start_figure(*start_panels(evidence.curves)),
     ),
     Plan(
         "mask-schedule",

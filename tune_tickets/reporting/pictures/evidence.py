@@ -55,6 +55,8 @@ class Curve:
     settings: Mapping[str, Any]
     """Of the first of these models, under dotted keys."""
     records: tuple[Mapping[str, float], ...]
+    own: bool = True
+    """False if it comes from another results folder: the same experiment with another seed."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ def mask_trainings(curves: Sequence[Curve]) -> list[Curve]:
     """The mask trainings to be drawn, by λ: of those with one λ the first."""
     found: dict[float, Curve] = {}
     for curve in curves:
-        if curve.stage == "masks" and curve.records:
+        if curve.stage == "masks" and curve.own and curve.records:
             found.setdefault(float(curve.settings["method.penalty"]), curve)
     if not found:
         raise NothingToDraw("no trial trained hard-concrete masks (method robustt)")

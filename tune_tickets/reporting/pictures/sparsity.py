@@ -136,7 +136,7 @@ def series_figure(drawn: Sequence[Panel], x_label: str, columns: int) -> Figure:
         _room_around_one_place(each, lines)
         if each.get_ylim()[0] < 0:
             each.set_ylim(bottom=0.0)  # a deviation may reach below 0%, an accuracy may not
-    legend_below(figure, axes)
+    legend_below(figure, axes, columns=min(3, columns, len(drawn)))  # names of a third of the width are not cut off
     return figure
 
 

@@ -1,17 +1,18 @@
 """SRNets' figures: in and out of distribution over sparsity, mask training by its start, fixed and gradual sparsity."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from matplotlib.figure import Figure
 
 from tune_tickets.reporting.pictures.evidence import Curve, Measured, NothingToDraw
-from tune_tickets.reporting.pictures.sparsity import Panel, Series, Spread, draw_series, measured_series, spreads
+from tune_tickets.reporting.pictures.sparsity import Panel, Series, Spread, measured_series, series_figure, spreads
 from tune_tickets.reporting.pictures.style import look, panels
 
 MOST = 6
 HATCHES = ("", "///", "...", "xx")
+_FOLLOWED = ("srnets_masks", "ood_curve")
 
 
 def twins_of(models: Sequence[Measured]) -> list[str]:
@@ -31,7 +32,7 @@ def ood_panels(models: Sequence[Measured]) -> list[Panel]:
         raise NothingToDraw("no ticket was measured")
     dense = [model for model in known if model.kind == "dense"]
     wanted = {"clean": ("in distribution", "clean accuracy (ID), %")}
-    wanted |= {f"ood/{twin}": (f"out of distribution: {twin}", f"{twin} (OOD), %") for twin in twins}
+    wanted |= {f"ood/{twin}": _out_of_distribution(twin) for twin in twins}
     cut = "sparsity/weights" if any(model.metrics.get("sparsity/weights") for model in tickets) else "sparsity"
     return [(heading, label, measured_series(tickets, dense, cut, name)) for name, (heading, label) in wanted.items()]
 
@@ -46,36 +47,45 @@ def start_of(settings: Mapping[str, Any]) -> str:
     return "fine-tuned until patience ran out" if at == "patience" else "fine-tuned to the end"
 
 
-def start_curves(curves: Sequence[Curve]) -> tuple[str, list[Series]]:
-    """The mask trainings with the most common loss and sparsity, a line per start (its Fig. 7)."""
-    found = [curve for curve in curves if curve.stage == "srnets_masks" and curve.records]
-    if not found:
+def start_panels(curves: Sequence[Curve]) -> tuple[str, list[Panel]]:
+    """The mask trainings with the most common loss and sparsity, a line per start, on ID rows and every twin (Fig. 7).
+
+    Without stages that followed them on twins there is one panel.
+    """
+    trained = [curve for curve in curves if curve.stage == "srnets_masks" and curve.records]
+    if not trained:
         raise NothingToDraw("no trial trained straight-through masks (method srnets)")
-    shared = _most_common(found, lambda curve: (_loss(curve), curve.settings["method.sparsity"]))
-    alike = [curve for curve in found if (_loss(curve), curve.settings["method.sparsity"]) == shared]
-    starts = list(dict.fromkeys(start_of(curve.settings) for curve in alike))
+    shared = _most_common(trained)
+    alike = [curve for curve in curves if curve.stage in _FOLLOWED and _loss_and_sparsity(curve) == shared]
+    starts = list(dict.fromkeys(start_of(curve.settings) for curve in alike))[:MOST]
+    figures = dict.fromkeys(name for curve in alike for record in curve.records for name in record)
+    twins = [name.removeprefix("ood/") for name in figures if name.startswith("ood/")]
+    wanted = {"clean": ("in distribution", "accuracy on select rows (ID), %")}
+    wanted |= {f"ood/{twin}": _out_of_distribution(twin) for twin in twins}
+    lines = {
+        name: [
+            Series(start, look(number), _looks([each for each in alike if start_of(each.settings) == start], name))
+            for number, start in enumerate(starts)
+        ]
+        for name in wanted
+    }
     heading = f"loss {shared[0]}, {100 * float(shared[1]):g}% sparse"
-    return heading, [
-        Series(start, look(number), _looks([curve for curve in alike if start_of(curve.settings) == start]))
-        for number, start in enumerate(starts[:MOST])
-    ]
+    return heading, [(*labels, [line for line in lines[name] if line.spreads]) for name, labels in wanted.items()]
 
 
-def _looks(curves: Sequence[Curve]) -> tuple[Spread, ...]:
+def _looks(curves: Sequence[Curve], name: str) -> tuple[Spread, ...]:
     return spreads(
-        (record["step"] * curve.settings["method.eval_interval"], record["clean"])
+        (record["step"] * curve.settings["method.eval_interval"], record[name])
         for curve in curves
         for record in curve.records
+        if name in record
     )
 
 
-def start_figure(heading: str, lines: Sequence[Series]) -> Figure:
-    """One panel: accuracy of the mask of the target sparsity while it is trained."""
-    figure, (axes,) = panels(1, columns=1, width=5.4, height=3.4)
-    for series in lines:
-        draw_series(axes, series)
-    axes.set(title=heading, xlabel="step of the mask training", ylabel="accuracy on select rows (ID), %")
-    axes.legend()
+def start_figure(heading: str, drawn: Sequence[Panel]) -> Figure:
+    """The mask of the target sparsity while it is trained."""
+    figure = series_figure(drawn, "step of the mask training", columns=3)
+    figure.suptitle(heading, fontsize="medium")
     return figure
 
 
@@ -134,14 +144,19 @@ def _gradual(model: Measured) -> bool:
     return model.settings.get("method.start_sparsity") is not None
 
 
-def _loss(curve: Curve) -> str:
-    return str(curve.settings.get("method.debiasing.loss", "ce"))
+def _out_of_distribution(twin: str) -> tuple[str, str]:
+    """Heading and label of a twin's panel."""
+    return f"out of distribution: {twin}", f"{twin} (OOD), %"
 
 
-def _most_common(found: Sequence[Curve], key: Callable[[Curve], tuple[str, Any]]) -> tuple[str, Any]:
-    """The key under which there are most different starts, then most curves."""
+def _loss_and_sparsity(curve: Curve) -> tuple[str, Any]:
+    return str(curve.settings.get("method.debiasing.loss", "ce")), curve.settings["method.sparsity"]
+
+
+def _most_common(found: Sequence[Curve]) -> tuple[str, Any]:
+    """The loss and sparsity under which there are most different starts, then most curves."""
     starts: dict[tuple[str, Any], set[str]] = {}
     for curve in found:
-        starts.setdefault(key(curve), set()).add(start_of(curve.settings))
-    count = Counter(key(curve) for curve in found)
+        starts.setdefault(_loss_and_sparsity(curve), set()).add(start_of(curve.settings))
+    count = Counter(map(_loss_and_sparsity, found))
     return max(count, key=lambda each: (len(starts[each]), count[each]))

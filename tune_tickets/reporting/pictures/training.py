@@ -37,7 +37,7 @@ def named_curves(evidence: Evidence, stage: str, needed: str) -> tuple[list[Name
     found = []
     for curve in evidence.curves:
         records = tuple(record for record in curve.records if needed in record)
-        if curve.stage == stage and records:
+        if curve.stage == stage and curve.own and records:
             found.append(Curve(curve.stage, curve.models, curve.title, curve.settings, records))
     order = [evidence.selected, "dense", *(model.name for model in evidence.measured)]
     found.sort(key=lambda curve: min(_place(order, model) for model in curve.models))

@@ -14,11 +14,12 @@ from tune_tickets.trial.rows import load_rows
 from tune_tickets.trial.start import load_start
 from tune_tickets.trial.twins import load_ood_train
 
+LOOKS_FILE = "looks.safetensors"
 _STATE_FILE = "state.pt"
 
 
 def run(context: StageContext) -> StageOutput:
-    """Train masks under the loss of the pruning and keep the one that is best on the select rows."""
+    """Train masks under the loss of the pruning; keep the best on the select rows, and those of the looks beside it."""
     training, rows = _prepare(context)
     stored = context.store.load_checkpoint(context.stage)
     if stored is not None:
@@ -34,6 +35,7 @@ def run(context: StageContext) -> StageOutput:
     training.run(lambda: context.report(training.history[-1]), step_done)
     assert training.best is not None, "the last step is always looked at"
     context.attempt.put(MASK_FILE, training.best.to_bytes())
+    context.attempt.put(LOOKS_FILE, training.looks.to_bytes())
     cost = training_cost(training.state.row_passes, training.state.seconds, rows)
     return StageOutput({**training.history[-1], "training": cost})
 
