@@ -108,3 +108,16 @@ search:
         encoding="utf-8",
     )
     return path
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log):
+    """Side by side, a file stays in one process, and so do the files of the pages, which share a search."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByFile(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.split("::", 1)[0]
+            return "browser" if "/browser/" in file else file
+
+    return ByFile(config, log)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.forked import run_cli
+
 ROOT = Path(__file__).parent.parent.parent
 TAG = "TUNE_TICKETS_TEST_RUN"
 """Set in the environment of everything a test starts, so that what is left behind can be found."""
@@ -42,13 +44,15 @@ def start(environment: dict[str, str], tmp_path: Path) -> Callable[..., subproce
 
 
 @pytest.fixture
-def cli(start: Callable[..., subprocess.Popen[str]]) -> Callable[..., tuple[int, str]]:
+def cli(
+    environment: dict[str, str], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., tuple[int, str]]:
     """Run the command line to its end: (exit code, all it printed)."""
 
     def call(*arguments: object) -> tuple[int, str]:
-        process = start(*arguments)
-        printed, _ = process.communicate(timeout=400)
-        return process.returncode, printed
+        said = tmp_path_factory.mktemp("said") / "printed.txt"
+        code = run_cli(arguments, tmp_path, environment, said)
+        return code, said.read_text(encoding="utf-8")
 
     return call
 

@@ -309,7 +309,7 @@ def test_a_worker_cannot_open_the_databases_of_the_driver(session):
 
 
 def test_a_trial_coordinator_imports_neither_torch_nor_textattack():
-    heavy = ("torch", "transformers", "textattack", "mlflow", "optuna", "datasets")
+    heavy = ("torch", "scipy", "transformers", "textattack", "mlflow", "optuna", "datasets")
     code = f"import sys, tune_tickets.trial.trainable; print([name for name in {heavy} if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
 

@@ -3,6 +3,7 @@
 import sqlite3
 
 import pytest
+import sqlalchemy
 
 from tune_tickets.tracking.whole import SQLITE, make_whole
 
@@ -27,6 +28,26 @@ def test_a_database_appears_when_it_is_made_and_is_never_made_again(tmp_path):
     make_whole(f"{SQLITE}{path}", killed)
     assert path.read_bytes() == before
     assert [file.name for file in path.parent.iterdir()] == ["mlflow.db"]
+
+
+def synchronous(uri: str) -> int:
+    """How long a write waits: 0 for not at all, 2 until it is on the disk."""
+    engine = sqlalchemy.create_engine(uri)
+    with engine.connect() as connection:
+        found = connection.exec_driver_sql("PRAGMA synchronous").scalar_one()
+    engine.dispose()
+    return found
+
+
+def test_only_while_it_is_made_does_no_write_wait_for_the_disk(tmp_path):
+    uri, seen = f"{SQLITE}{tmp_path / 'mlflow.db'}", []
+
+    def make(beside: str) -> None:
+        fill(beside)
+        seen.append(synchronous(beside))
+
+    make_whole(uri, make)
+    assert [*seen, synchronous(uri)] == [0, 2]
 
 
 def test_a_server_is_left_alone(tmp_path):

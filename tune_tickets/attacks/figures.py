@@ -8,11 +8,11 @@ from typing import BinaryIO
 
 import pyarrow
 import pyarrow.parquet
-from scipy.stats import binomtest
 
 from tune_tickets.attacks.rows import AttackRecord, RowResult
 from tune_tickets.errors import DataError
 from tune_tickets.records import AttackFigures
+from tune_tickets.wilson import wilson
 
 _SCHEMA = pyarrow.schema(
     {
@@ -48,14 +48,13 @@ def figures(
     attacked = [record for record in records if record.status != "skipped"]
     successes = [record for record in attacked if record.status == "successful"]
     rows, failures = len(records), len(attacked) - len(successes)
-    interval = binomtest(failures, rows).proportion_ci(method="wilson")
     return AttackFigures(
         threat=threat_name,
         fingerprint=fingerprint,
         rows=rows,
         clean=100 * len(attacked) / rows,
         accuracy_under_attack=100 * failures / rows,
-        interval=(100 * float(interval.low), 100 * float(interval.high)),
+        interval=wilson(failures, rows),
         success_rate=100 * len(successes) / len(attacked) if attacked else 0.0,
         queries=fmean(record.queries for record in attacked) if attacked else 0.0,
         words_changed=fmean(record.words_changed for record in successes) if successes else 0.0,

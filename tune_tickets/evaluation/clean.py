@@ -4,11 +4,11 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from tune_tickets.evaluation.intervals import wilson
 from tune_tickets.evaluation.ood import confusion_of, weighted_f1
 from tune_tickets.records import CleanFigures
 from tune_tickets.training.batches import EncodedRows, in_order
 from tune_tickets.training.losses import logits_of
+from tune_tickets.wilson import wilson
 
 
 def predict(model: PreTrainedModel, rows: EncodedRows, batch_size: int, among: Tensor | None = None) -> Tensor:

@@ -1,18 +1,10 @@
-"""How sure a share or a mean over seeds is, and whether two models differ on the same rows or seeds."""
+"""How sure a mean over seeds is, and whether two models differ on the same rows or seeds."""
 
 import math
 from collections.abc import Sequence
 from statistics import mean, stdev
 
-from scipy.stats import binomtest, t
-
-
-def wilson(successes: int, n: int) -> tuple[float, float]:
-    """The 95% Wilson interval of a share, in percent; without observations, everything is possible."""
-    if n == 0:
-        return 0.0, 100.0
-    interval = binomtest(successes, n).proportion_ci(confidence_level=0.95, method="wilson")
-    return 100 * float(interval.low), 100 * float(interval.high)
+from scipy.special import bdtr, stdtr, stdtrit
 
 
 def mcnemar(a: Sequence[bool], b: Sequence[bool]) -> float:
@@ -23,7 +15,7 @@ def mcnemar(a: Sequence[bool], b: Sequence[bool]) -> float:
     only_b = sum(second and not first for first, second in zip(a, b, strict=True))
     if only_a + only_b == 0:
         return 1.0
-    return float(binomtest(only_a, only_a + only_b, 0.5).pvalue)
+    return min(1.0, 2 * float(bdtr(min(only_a, only_b), only_a + only_b, 0.5)))
 
 
 def t_interval(values: Sequence[float]) -> tuple[float, float] | None:
@@ -31,7 +23,7 @@ def t_interval(values: Sequence[float]) -> tuple[float, float] | None:
     if len(values) < 2:
         return None
     centre = mean(values)
-    margin = float(t.ppf(0.975, len(values) - 1)) * stdev(values) / math.sqrt(len(values))
+    margin = float(stdtrit(len(values) - 1, 0.975)) * stdev(values) / math.sqrt(len(values))
     return centre - margin, centre + margin
 
 
@@ -44,4 +36,4 @@ def paired_t(a: Sequence[float], b: Sequence[float]) -> float | None:
     if spread == 0:  # the limit of the test, for which it has no number
         return 1.0 if differences[0] == 0 else 0.0
     statistic = mean(differences) / (spread / math.sqrt(len(differences)))
-    return float(2 * t.sf(abs(statistic), len(differences) - 1))
+    return 2 * float(stdtr(len(differences) - 1, -abs(statistic)))

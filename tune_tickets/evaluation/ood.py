@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tune_tickets.evaluation.intervals import wilson
 from tune_tickets.records import OodFigures
+from tune_tickets.wilson import wilson
 
 _RESAMPLES = 2000
 _ELSE = -1

@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Callable, Sequence
+from statistics import NormalDist
 
 from scipy.optimize import brentq
-from scipy.stats import norm
 
-_LEVEL = float(norm.ppf(1 - 0.05 / 2))
-_POWER = float(norm.ppf(0.80))
+_LEVEL = NormalDist().inv_cdf(1 - 0.05 / 2)
+_POWER = NormalDist().inv_cdf(0.80)
 
 
 def detectable(accuracy: float, rows: int) -> float:

@@ -13,9 +13,9 @@ from tune_tickets.attacks.run import attack_rows
 from tune_tickets.attacks.threat import ThreatModel
 from tune_tickets.attacks.victim import Victim
 from tune_tickets.data.sample import Sample
-from tune_tickets.evaluation.intervals import wilson
 from tune_tickets.models.classifier import Classifier
 from tune_tickets.records import AttackFigures, Comparison, Record, Substitution
+from tune_tickets.wilson import wilson
 
 if TYPE_CHECKING:
     from tune_tickets.attacks.masked_words import MaskedLM
