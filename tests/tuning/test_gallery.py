@@ -102,6 +102,13 @@ def test_random_controls_become_one_pattern_over_their_seeds(folder):
     assert random.heads[0] == pytest.approx((100.0, 100.0, 100 / 3, 200 / 3))
 
 
+def test_a_point_that_was_drawn_twice_is_no_second_seed(folder):
+    first = make_measured_trial(folder)
+    again = first.model_copy(update={"id": "t1", "number": 1})
+    (winner,) = gather(folder.results, make_summary([first, again])).patterns
+    assert (winner.name, winner.tickets) == ("t0", 1)
+
+
 def test_the_random_tickets_of_a_confirmation_join_the_mean(folder):
     trial = make_measured_trial(folder)
     runs = []
