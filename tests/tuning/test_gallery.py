@@ -190,6 +190,23 @@ def test_trials_share_curves_and_a_first_retraining_is_a_fine_tuning(folder):
     ]
 
 
+@pytest.mark.parametrize(
+    ("titles", "shown"),
+    [
+        (("srnets, PoE pruned", "srnets"), "srnets"),
+        (("imp, FreeLB rounds", "imp, FreeLB rounds + PGD"), "imp, FreeLB rounds"),
+        (("robustt", "imp"), "several methods"),
+    ],
+)
+def test_a_shared_curve_is_called_what_all_of_its_models_are(folder, titles, shown):
+    finetuned = folder.keep("retrain", {"number": 0}, history=[{"epoch": 1, "step": 1, "loss": 0.5}])
+    rest = folder.keep("retrain", {"number": 1})
+    trials = [make_measured_trial(folder, number, stages=(finetuned, rest)) for number in range(2)]
+    trials = [trial.model_copy(update={"title": title}) for trial, title in zip(trials, titles, strict=True)]
+    (curve,) = gather(folder.results, make_summary(trials)).curves
+    assert (curve.models, curve.title) == (("t0", "t1"), shown)
+
+
 def test_a_trial_that_was_ended_early_has_its_curve_as_far_as_it_got(folder):
     stage = Stage("retrain", {"a": 1})
     folder.store.begin(stage).report({"epoch": 1, "step": 1, "loss": 0.5, "clean": 60.0, "probe": 20.0})
