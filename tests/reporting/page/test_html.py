@@ -156,6 +156,16 @@ def test_the_way_to_run_it_again_names_relative_files(results, source, said):
         assert (f"task.source ({source})" in page.replace("\\", "")) is said
 
 
+@pytest.mark.parametrize(
+    ("columns", "row"), [("text", "'a text to classify'"), ("[a, b]", "('the first text', 'the second text')")]
+)
+def test_the_code_that_loads_the_ticket_gives_it_as_many_texts_as_it_reads(results, columns, row):
+    folder = results(many(2))
+    with (folder / "config.yaml").open("a") as file:
+        file.write(f"task: {{text: {columns}}}\n")
+    assert f"ticket.predict([{row}])" in write_report(folder).markdown.read_text()
+
+
 def test_the_figures_at_the_top_name_what_was_confirmed(results):
     assert "; on report rows" not in page_of(results(many(2)))
     assert "; on report rows 82.0</span>" in page_of(results(many(2), confirmation()))

@@ -41,9 +41,11 @@ def load(source: Source) -> tuple[str, ...]:
     if ticket is None:
         return ()
     path = f"{source.finished.folder.name}/{ticket}"
+    pair = isinstance(source.finished.settings.get("task.text"), list)
+    row = "('the first text', 'the second text')" if pair else "'a text to classify'"
     return (
         "from tune_tickets import load_ticket",
         "",
         f"ticket = load_ticket({path!r})",
-        "ticket.predict(['a text to classify'])  # [(label, probability)]",
+        f"ticket.predict([{row}])  # [(label, probability)]",
     )
