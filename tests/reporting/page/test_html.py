@@ -156,6 +156,19 @@ def test_the_way_to_run_it_again_names_relative_files(results, source, said):
         assert (f"task.source ({source})" in page.replace("\\", "")) is said
 
 
+def test_files_of_further_tasks_twins_and_models_are_named_too(results, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "models" / "mine").mkdir(parents=True)
+    folder = results(many(2))
+    config = folder / "config.yaml"
+    config.write_text(config.read_text().replace("{source: bundled}", "{source: models/mine}"))
+    with config.open("a") as file:
+        file.write("task: {source: org/data, ood: [{name: a, source: twin.csv}, {name: b, source: org/twin}]}\n")
+        file.write("transfer: {topic: {task: {source: topic.csv, held_out: validation}}}\n")
+    page = page_of(folder)
+    assert "model.source (models/mine), task.ood (twin.csv), transfer.topic.task.source (topic.csv). " in page
+
+
 @pytest.mark.parametrize(
     ("columns", "row"), [("text", "'a text to classify'"), ("[a, b]", "('the first text', 'the second text')")]
 )
