@@ -7,6 +7,7 @@ from tune_tickets.export.background import background_of
 from tune_tickets.export.card import card, escaped
 from tune_tickets.export.exporting import export_ticket
 from tune_tickets.export.subject import find_subject
+from tune_tickets.records import TransferFigures
 from tune_tickets.reporting.summary import write_summary
 
 HOSTILE = "</td><script>alert(1)</script> | `x` [a](javascript:b) \n---\nlicense: mit\n\x1b[31m"
@@ -58,6 +59,18 @@ def test_in_a_results_folder_figures_come_with_fingerprints_intervals_and_rows(m
     (entry,) = header["model-index"]
     assert entry["results"][0]["dataset"]["type"] == "bundled/rotten-tomatoes"
     assert entry["results"][0]["metrics"] == [{"type": "accuracy", "value": 0.84}]
+
+
+def test_a_ticket_for_a_further_task_names_that_task(make):
+    there = make_outcome(clean=61.0)
+    outcome = make_outcome().model_copy(update={"transfers": (TransferFigures(name="qa", outcome=there, stages=()),)})
+    file, _ = make(name="best_ticket.qa.safetensors", params={"method.gamma": 0.1}, metrics=there.metrics())
+    write_summary(make_summary([make_trial(0, outcome=outcome)]), file.parent)
+    config = "task: {source: bundled/imdb}\ntransfer: {qa: {task: {source: /home/me/questions.csv}}}\n"
+    (file.parent / "config.yaml").write_text(config)
+    (entry,) = read(export_ticket(str(file), "pruned"))[0]["model-index"]
+    assert entry["results"][0]["dataset"]["type"] == "questions.csv"
+    assert entry["results"][0]["metrics"] == [{"type": "accuracy", "value": 0.61}]
 
 
 def test_figures_of_another_ticket_are_not_taken(make):
