@@ -1,5 +1,7 @@
 """The ticket card: what hubs and people read in it, and what hostile names cannot do to it."""
 
+from dataclasses import replace
+
 from ruamel.yaml import YAML
 
 from tests.tracking.conftest import make_outcome, make_summary, make_trial
@@ -9,6 +11,8 @@ from tune_tickets.export.exporting import export_ticket
 from tune_tickets.export.subject import find_subject
 from tune_tickets.records import TransferFigures
 from tune_tickets.reporting.summary import write_summary
+from tune_tickets.tickets.mask import StructuredMask
+from tune_tickets.tickets.ticket import save_ticket
 
 HOSTILE = "</td><script>alert(1)</script> | `x` [a](javascript:b) \n---\nlicense: mit\n\x1b[31m"
 
@@ -84,6 +88,27 @@ def test_layers_are_counted_from_one_as_in_the_pictures(make):
     page = card(subject, "pruned", background_of(subject))
     rows = page[page.index("| layer | heads | neurons |") :].splitlines()[2:]
     assert [row.split(" | ")[0] for row in rows if row.startswith("| ")][:2] == ["| 1", "| 2"]
+
+
+def test_single_weights_that_were_cut_are_counted_and_none_of_them_is_left(make):
+    file, ticket = make(method="robustt")
+    whole = sum(
+        weight.numel() for name, weight in ticket.weights.items() if "embeddings." not in name or "Norm" in name
+    )
+    ticket.weights["bert.encoder.layer.0.attention.self.query.weight"][:5, :10] = 0
+    save_ticket(ticket, file)
+    body = read(export_ticket(str(file), "pruned"))[1]
+    assert "50 single weights are cut, which stay in the file as zeros" in body
+    assert f"; {whole - 50:,} parameters beside the embeddings are left" in body
+
+
+def test_a_whole_model_is_no_subnetwork(make):
+    file, ticket = make(method="finetune")
+    subject = find_subject(str(file))
+    whole = replace(ticket, mask=StructuredMask.full(2, 4, 24))
+    body = card(replace(subject, ticket=whole), "pruned", background_of(subject))
+    assert "The whole of tiny, trained by the method finetune: nothing is cut; " in body
+    assert "a subnetwork of" not in body
 
 
 def test_hostile_names_stay_text(make):
