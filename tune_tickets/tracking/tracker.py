@@ -43,6 +43,7 @@ class Tracker:
             tagging.SEARCH: search,
         }
         self._name, self._inputs = experiment, SearchInputs()
+        self._registered: dict[str, str] = {}
         self._backlog = Backlog()
         objective = settings.get("objective", {})
         self._objectives = _objective_names(len(objective["metrics"]) if objective.get("kind") == "pareto" else 1)
@@ -194,18 +195,22 @@ class Tracker:
         for task, (path, columns) in tickets.items():
             name = model_name(f"{self._name}.{task}" if task else self._name)
             self._backlog.run(
-                f"{name} in the model registry", partial(self._register, name, summary, trial, path, columns)
+                f"{name} in the model registry", partial(self._register, name, task, summary, trial, path, columns)
             )
         self._backlog.settle()
 
-    def _register(self, name: str, summary: Summary, trial: TrialRecord, path: Path, columns: tuple[str, ...]) -> None:
+    def _register(
+        self, name: str, task: str, summary: Summary, trial: TrialRecord, path: Path, columns: tuple[str, ...]
+    ) -> None:
         run = self._trial(trial.id, trial.number, trial.params)
-        figures = {name: f"{value:.4g}" for name, value in headline(trial.metrics).items()}
+        figures = {name: f"{value:.4g}" for name, value in headline(_measured_on(task, trial)).items()}
         tags = {"trial": trial.id, "title": trial.title, **self._identity, **figures}
-        winner = Winner(path, columns, run.id, summary.selected.reason, _registry_tags(tags))
-        version = self._book.registry.register(name, winner)
-        self._book.write_tags(run, {"registered": f"{name} {version}"})
-        self._book.write_tags(self._parent, {"registered": f"{name} {version}"})
+        reason = f"Trained for the task {task}. On the search's own: {summary.selected.reason}"
+        winner = Winner(path, columns, run.id, reason if task else summary.selected.reason, _registry_tags(tags))
+        self._registered[name] = self._book.registry.register(name, winner)
+        registered = ", ".join(f"{model} {version}" for model, version in self._registered.items())
+        for known in (run, self._parent):
+            self._book.write_tags(known, {"registered": registered})
 
     def log_confirmation(self, confirmation: Confirmation, status: SearchStatus, artifacts: Mapping[str, Path]) -> None:
         """One run per model and seed beside the trials; the parent goes back to how the search ended."""
@@ -238,6 +243,14 @@ class Tracker:
 def _objective(trial: TrialRecord) -> dict[str, float]:
     values = trial.values or ()
     return dict(zip(_objective_names(len(values)), values, strict=True))
+
+
+def _measured_on(task: str, trial: TrialRecord) -> dict[str, float]:
+    """The figures of the search's own task, or of a further one."""
+    if not task:
+        return trial.metrics
+    further = trial.outcome.transfers if trial.outcome is not None else ()
+    return next((found.outcome.metrics() for found in further if found.name == task), {})
 
 
 def _registry_tags(tags: Mapping[str, str]) -> dict[str, str]:
