@@ -161,7 +161,7 @@ class Tracker:
         run = self._child("control", f"control/{control.name}", control.name, {})
         self._feed(run)
         self._book.write_finals(run, control.outcome.metrics() | _cost(control))
-        named = {"control": control.kind, "title": control.title}
+        named = {"control": control.kind, "title": control.title, "method": tagging.METHODS[control.kind]}
         self._book.write_tags(run, named | tagging.outcome_tags(control.outcome))
         self._book.set_status(run, "FINISHED")
         return run
@@ -226,9 +226,12 @@ class Tracker:
         self._backlog.settle()
 
     def _settle_seed(self, model: ConfirmedModel, seeded: SeedRun) -> None:
-        run = self._child("confirm", f"confirm/{model.name}/{seeded.seed}", f"{model.name}, seed {seeded.seed}", {})
+        name = f"{model.name}, seed {seeded.seed}"
+        run = self._child("confirm", f"confirm/{model.name}/{seeded.seed}", name, model.params)
         self._book.write_finals(run, {f"report/{name}": value for name, value in seeded.metrics.items()})
         tags = {"confirmed": model.name, "kind": model.kind, "seed": str(seeded.seed), "title": model.title}
+        if model.kind in tagging.METHODS:
+            tags["method"] = tagging.METHODS[model.kind]
         self._book.write_tags(run, tags | {"status": seeded.status, "error": seeded.error or ""})
         self._book.set_status(run, "FINISHED" if seeded.status == "complete" else "FAILED")
 
