@@ -111,6 +111,15 @@ def test_a_whole_model_is_no_subnetwork(make):
     assert "a subnetwork of" not in body
 
 
+def test_a_ticket_at_full_size_is_not_said_to_be_whole(exported):
+    subject = find_subject(str(exported("hf").folder))
+    body = card(subject, "onnx", background_of(subject))
+    matrices = [weight for name, weight in subject.model.named_parameters() if weight.ndim == 2 and "embed" not in name]
+    zeros = sum(int((weight == 0).sum()) for weight in matrices)
+    assert zeros > 500
+    assert f" parameters, {zeros:,} of them zero." in body
+
+
 def test_hostile_names_stay_text(make):
     file, _ = make(
         backbone="tiny", method=HOSTILE, params={HOSTILE: HOSTILE}, labels=(HOSTILE, "b"), text_columns=(HOSTILE,)

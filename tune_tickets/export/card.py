@@ -85,12 +85,11 @@ def _base_model(backbone: str) -> str | None:
 
 
 def _opening(subject: Subject) -> str:
-    count = count_parameters(subject.model)
+    count, zeros = count_parameters(subject.model), _zero_weights(subject)
     if subject.ticket is None:
-        return f"A text classifier of {count.total:,} parameters, not pruned."
+        return f"A text classifier of {count.total:,} parameters{f', {zeros:,} of them zero' if zeros else ''}."
     story = subject.ticket.metadata
     backbone = escaped(_base_model(story.backbone) or PurePath(story.backbone).name)
-    zeros = _zero_weights(subject)
     cut = list(_cut(subject.ticket.mask, zeros))
     left = (
         f"{count.without_embeddings - zeros:,} parameters beside the embeddings are left, "
