@@ -4,7 +4,9 @@ import pytest
 
 from tests.cli.test_verbs import main_ended
 from tests.models.test_loading import made_ticket
+from tests.reporting.conftest import make_summary, make_trial
 from tune_tickets.cli.app import main
+from tune_tickets.reporting.summary import write_summary
 from tune_tickets.tickets.ticket import save_ticket
 
 
@@ -31,3 +33,11 @@ def test_a_second_export_needs_force(ticket, capsys):
     assert ended.value.code == 2
     assert "replace it with --force" in capsys.readouterr().err
     main_ended(["export", str(ticket), "--format", "pruned", "--force"])
+
+
+def test_a_search_without_a_winner_is_said_to_have_none(tmp_path, capsys):
+    write_summary(make_summary([make_trial(0)], selected=None), tmp_path / "out")
+    with pytest.raises(SystemExit) as ended:
+        main(["export", str(tmp_path / "out"), "--format", "hf"])
+    assert ended.value.code == 2
+    assert "holds no best ticket: no trial of that search may win" in " ".join(capsys.readouterr().err.split())

@@ -1,5 +1,7 @@
 """The ticket card: what hubs and people read in it, and what hostile names cannot do to it."""
 
+from dataclasses import replace
+
 from ruamel.yaml import YAML
 
 from tests.tracking.conftest import make_outcome, make_summary, make_trial
@@ -7,7 +9,10 @@ from tune_tickets.export.background import background_of
 from tune_tickets.export.card import card, escaped
 from tune_tickets.export.exporting import export_ticket
 from tune_tickets.export.subject import find_subject
+from tune_tickets.records import TransferFigures
 from tune_tickets.reporting.summary import write_summary
+from tune_tickets.tickets.mask import StructuredMask
+from tune_tickets.tickets.ticket import save_ticket
 
 HOSTILE = "</td><script>alert(1)</script> | `x` [a](javascript:b) \n---\nlicense: mit\n\x1b[31m"
 
@@ -60,6 +65,18 @@ def test_in_a_results_folder_figures_come_with_fingerprints_intervals_and_rows(m
     assert entry["results"][0]["metrics"] == [{"type": "accuracy", "value": 0.84}]
 
 
+def test_a_ticket_for_a_further_task_names_that_task(make):
+    there = make_outcome(clean=61.0)
+    outcome = make_outcome().model_copy(update={"transfers": (TransferFigures(name="qa", outcome=there, stages=()),)})
+    file, _ = make(name="best_ticket.qa.safetensors", params={"method.gamma": 0.1}, metrics=there.metrics())
+    write_summary(make_summary([make_trial(0, outcome=outcome)]), file.parent)
+    config = "task: {source: bundled/imdb}\ntransfer: {qa: {task: {source: /home/me/questions.csv}}}\n"
+    (file.parent / "config.yaml").write_text(config)
+    (entry,) = read(export_ticket(str(file), "pruned"))[0]["model-index"]
+    assert entry["results"][0]["dataset"]["type"] == "questions.csv"
+    assert entry["results"][0]["metrics"] == [{"type": "accuracy", "value": 0.61}]
+
+
 def test_figures_of_another_ticket_are_not_taken(make):
     file, _ = make(name="best_ticket.safetensors", params={"method.gamma": 0.1}, metrics={"clean": 12.0})
     write_summary(make_summary([make_trial(0)]), file.parent)
@@ -71,6 +88,36 @@ def test_layers_are_counted_from_one_as_in_the_pictures(make):
     page = card(subject, "pruned", background_of(subject))
     rows = page[page.index("| layer | heads | neurons |") :].splitlines()[2:]
     assert [row.split(" | ")[0] for row in rows if row.startswith("| ")][:2] == ["| 1", "| 2"]
+
+
+def test_single_weights_that_were_cut_are_counted_and_none_of_them_is_left(make):
+    file, ticket = make(method="robustt")
+    whole = sum(
+        weight.numel() for name, weight in ticket.weights.items() if "embeddings." not in name or "Norm" in name
+    )
+    ticket.weights["bert.encoder.layer.0.attention.self.query.weight"][:5, :10] = 0
+    save_ticket(ticket, file)
+    body = read(export_ticket(str(file), "pruned"))[1]
+    assert "50 single weights are cut, which stay in the file as zeros" in body
+    assert f"; {whole - 50:,} parameters beside the embeddings are left" in body
+
+
+def test_a_whole_model_is_no_subnetwork(make):
+    file, ticket = make(method="finetune")
+    subject = find_subject(str(file))
+    whole = replace(ticket, mask=StructuredMask.full(2, 4, 24))
+    body = card(replace(subject, ticket=whole), "pruned", background_of(subject))
+    assert "The whole of tiny, trained by the method finetune: nothing is cut; " in body
+    assert "a subnetwork of" not in body
+
+
+def test_a_ticket_at_full_size_is_not_said_to_be_whole(exported):
+    subject = find_subject(str(exported("hf").folder))
+    body = card(subject, "onnx", background_of(subject))
+    matrices = [weight for name, weight in subject.model.named_parameters() if weight.ndim == 2 and "embed" not in name]
+    zeros = sum(int((weight == 0).sum()) for weight in matrices)
+    assert zeros > 500
+    assert f" parameters, {zeros:,} of them zero." in body
 
 
 def test_hostile_names_stay_text(make):

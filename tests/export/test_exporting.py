@@ -125,7 +125,7 @@ def test_a_results_folder_gives_its_best_ticket_and_those_of_further_tasks(make,
 def test_a_transformers_folder_becomes_onnx_and_nothing_else(exported, tmp_path):
     whole = exported("hf").folder
     folder = export_ticket(str(whole), "onnx", tmp_path / "onnx")
-    assert "not pruned" in (folder / "README.md").read_text()
+    assert "A text classifier of" in (folder / "README.md").read_text()
     for form in ("hf", "pruned"):
         with pytest.raises(ConfigError, match="--format onnx is what it can become"):
             export_ticket(str(whole), form, tmp_path / "no")

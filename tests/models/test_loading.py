@@ -95,6 +95,20 @@ def test_pairs_are_read_as_pairs(tmp_path):
         loaded.predict(["good film"])
 
 
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        ("a good film", r"takes a list of texts: write predict\(\['a good film'\]\)"),
+        (["good", None], "text 1 is None, which is no text"),
+        ([float("nan")], "text 0 is nan, which is no text"),
+    ],
+)
+def test_what_is_no_list_of_texts_is_refused(tmp_path, texts, said):
+    *_, ticket = made_ticket("bert", tmp_path)
+    with pytest.raises(DataError, match=said):
+        open_ticket(ticket, "here").predict(texts)
+
+
 def test_a_ticket_without_neurons_in_any_layer_can_be_saved(tmp_path):
     model, _, _, ticket = made_ticket("bert", tmp_path, neurons=0.9999)
     assert ticket.mask.neurons_kept() == (0, 0)

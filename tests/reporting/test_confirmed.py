@@ -27,8 +27,14 @@ def test_the_paired_test_has_its_value_at_two_degrees_of_freedom_in_closed_form(
     t = 2 * math.sqrt(3)
     assert paired_t([3.0, 5.0, 9.0], [2.0, 3.0, 6.0]) == pytest.approx(1 - t / math.sqrt(2 + t * t))
     assert paired_t([3.0, 4.0], [3.0, 4.0]) == 1.0
-    assert paired_t([3.0, 4.0], [1.0, 2.0]) == 0.0
     assert paired_t([3.0], [1.0]) is None
+
+
+def test_differences_that_are_all_alike_count_by_their_sign_alone():
+    assert paired_t([3.0, 4.0], [1.0, 2.0]) == 0.5
+    assert paired_t([3.0] * 5, [1.0] * 5) == 0.0625
+    # One of 12 rows more, each time: the last digits differ, no more.
+    assert paired_t([100 * 7 / 12, 100 * 6 / 12], [100 * 6 / 12, 100 * 5 / 12]) == 0.5
 
 
 def run(model: str, seed: int, clean: float | None) -> SeedRun:

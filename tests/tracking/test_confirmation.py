@@ -32,6 +32,7 @@ def test_seeds_are_runs_of_their_own_and_the_search_stays_as_it_ended(open_again
     assert set(found) - before == {"dense, seed 1", "dense, seed 2"}
     done, failed = found["dense, seed 1"], found["dense, seed 2"]
     assert done.data.metrics == {"report/clean": 80.0, "report/aua/textfooler": 20.0}
+    assert done.data.tags["method"] == "finetune"
     assert (done.info.status, failed.info.status) == ("FINISHED", "FAILED")
     assert failed.data.tags["error"] == "out of memory"
     [parent] = [run for run in found.values() if "mlflow.parentRunId" not in run.data.tags]

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.models.test_loading import made_ticket
-from tests.tracking.conftest import make_summary, make_trial
+from tests.tracking.conftest import make_outcome, make_summary, make_trial
 from tune_tickets.models.loading import load_ticket
+from tune_tickets.records import TransferFigures
 from tune_tickets.tickets.ticket import save_ticket
 from tune_tickets.tracking.winner import model_name
 
@@ -83,6 +84,20 @@ def test_a_pair_ticket_has_two_columns(open_again, client, ticket):
     _, found, _ = loaded(client, "models:/demo.nli@best", table)
     expected = load_ticket(path).predict([(TEXTS[0], "good"), (TEXTS[1], "bad")])
     assert [tuple(row) for row in found] == [(label, pytest.approx(share)) for label, share in expected]
+
+
+def test_a_ticket_for_a_further_task_has_the_figures_of_that_task(open_again, client, ticket, runs):
+    there = TransferFigures(name="qa", outcome=make_outcome(clean=61.0, aua=12.0), stages=())
+    outcome = make_outcome().model_copy(update={"transfers": (there,)})
+    summary = make_summary([make_trial(0, outcome=outcome, metrics={"clean": 84.0, "aua/textfooler/minilm": 23.0})])
+    tracker = open_again()
+    tracker.finish(summary, {})
+    tracker.register(summary, {"": (ticket(), ("text",)), "qa": (ticket("best_ticket.qa.safetensors"), ("text",))})
+    versions = [client.get_model_version_by_alias(name, "best") for name in ("demo", "demo.qa")]
+    figures = [(version.tags["clean"], version.tags["aua/textfooler/minilm"]) for version in versions]
+    assert figures == [("84", "23"), ("61", "12")]
+    assert versions[1].description.startswith("Trained for the task qa. On the search's own: Trial 0 has")
+    assert {runs()[name].data.tags["registered"] for name in ("demo", "trial 0")} == {"demo 1, demo.qa 1"}
 
 
 def test_the_same_ticket_is_registered_once_and_another_gets_the_alias(open_again, client, ticket):

@@ -64,6 +64,7 @@ def test_tags_name_method_model_task_threat_and_versions(open_again, runs):
     assert tags["threat.textfooler/minilm"] == "f00d"
     assert (tags["status"], tags["feasible"]) == ("complete", "true")
     assert tags["version.mlflow"].startswith("3.")
+    assert runs()["dense"].data.tags["method"] == "finetune"
 
 
 def test_tags_say_whether_ood_rows_were_seen_and_what_is_doubtful(open_again, runs):

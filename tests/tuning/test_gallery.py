@@ -102,6 +102,13 @@ def test_random_controls_become_one_pattern_over_their_seeds(folder):
     assert random.heads[0] == pytest.approx((100.0, 100.0, 100 / 3, 200 / 3))
 
 
+def test_a_point_that_was_drawn_twice_is_no_second_seed(folder):
+    first = make_measured_trial(folder)
+    again = first.model_copy(update={"id": "t1", "number": 1})
+    (winner,) = gather(folder.results, make_summary([first, again])).patterns
+    assert (winner.name, winner.tickets) == ("t0", 1)
+
+
 def test_the_random_tickets_of_a_confirmation_join_the_mean(folder):
     trial = make_measured_trial(folder)
     runs = []
@@ -195,6 +202,23 @@ def test_looks_on_a_twin_are_a_curve_and_those_of_other_seeds_are_marked(folder,
         ("ood_curve", False, ({"step": 1.0, "ood/hans": 51.0},)),
     ]
     assert gather(folder.results, summaries[0]).curves == found[:1]
+
+
+@pytest.mark.parametrize(
+    ("titles", "shown"),
+    [
+        (("srnets, PoE pruned", "srnets"), "srnets"),
+        (("imp, FreeLB rounds", "imp, FreeLB rounds + PGD"), "imp, FreeLB rounds"),
+        (("robustt", "imp"), "several methods"),
+    ],
+)
+def test_a_shared_curve_is_called_what_all_of_its_models_are(folder, titles, shown):
+    finetuned = folder.keep("retrain", {"number": 0}, history=[{"epoch": 1, "step": 1, "loss": 0.5}])
+    rest = folder.keep("retrain", {"number": 1})
+    trials = [make_measured_trial(folder, number, stages=(finetuned, rest)) for number in range(2)]
+    trials = [trial.model_copy(update={"title": title}) for trial, title in zip(trials, titles, strict=True)]
+    (curve,) = gather(folder.results, make_summary(trials)).curves
+    assert (curve.models, curve.title) == (("t0", "t1"), shown)
 
 
 def test_a_trial_that_was_ended_early_has_its_curve_as_far_as_it_got(folder):

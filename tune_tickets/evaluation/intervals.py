@@ -6,6 +6,9 @@ from statistics import mean, stdev
 
 from scipy.special import bdtr, stdtr, stdtrit
 
+_ROUNDING = 1e-9
+"""Percentages that are equal differ by less."""
+
 
 def mcnemar(a: Sequence[bool], b: Sequence[bool]) -> float:
     """The exact two-sided p-value that two models are equally good, from the rows on which they differ."""
@@ -33,7 +36,9 @@ def paired_t(a: Sequence[float], b: Sequence[float]) -> float | None:
     if len(differences) < 2:
         return None
     spread = stdev(differences)
-    if spread == 0:  # the limit of the test, for which it has no number
-        return 1.0 if differences[0] == 0 else 0.0
+    if spread < _ROUNDING:
+        # Accuracies on a few rows often differ by the same step for all seeds. The test would be sure of any such
+        # difference; that all have the same sign is what can be said of it.
+        return 1.0 if abs(differences[0]) < _ROUNDING else 2.0 ** (1 - len(differences))
     statistic = mean(differences) / (spread / math.sqrt(len(differences)))
     return 2 * float(stdtr(len(differences) - 1, -abs(statistic)))

@@ -30,19 +30,20 @@ def background_of(subject: Subject) -> Background:
         summary = read_summary(folder)
     except TicketsError:
         return Background()
-    outcome = _outcome(summary, subject)
-    return Background(summary.experiment, _task(folder), outcome) if outcome is not None else Background()
+    found = _outcome(summary, subject)
+    return Background(summary.experiment, _task(folder, found[0]), found[1]) if found is not None else Background()
 
 
-def _outcome(summary: Summary, subject: Subject) -> Outcome | None:
+def _outcome(summary: Summary, subject: Subject) -> tuple[str | None, Outcome] | None:
+    """The ticket's figures, and the further task of `transfer:` that they were measured on, if on one."""
     assert subject.ticket is not None
     story = subject.ticket.metadata
     winner = next((trial for trial in summary.trials if trial.id == summary.selected.trial), None)
     if winner is None or winner.outcome is None:
         return None
-    candidates = (winner.outcome, *(transfer.outcome for transfer in winner.outcome.transfers))
+    candidates = [(None, winner.outcome), *((further.name, further.outcome) for further in winner.outcome.transfers)]
     # The file may have been replaced since: figures are only taken from the model they were measured on.
-    same = [outcome for outcome in candidates if _rounded(outcome.metrics()) == _rounded(story.metrics)]
+    same = [found for found in candidates if _rounded(found[1].metrics()) == _rounded(story.metrics)]
     return same[0] if same and winner.params == story.params else None
 
 
@@ -50,11 +51,12 @@ def _rounded(metrics: dict[str, float]) -> dict[str, float]:
     return {name: round(value, 6) for name, value in metrics.items()}
 
 
-def _task(folder: Path) -> str | None:
-    """The task's name; of a file on the author's machine only the file's."""
+def _task(folder: Path, further: str | None) -> str | None:
+    """Where the task's rows come from; of a file on the author's machine only its name."""
     try:
         document, _ = read_yaml(folder / CONFIG)
-        source = str(document["task"]["source"])
+        section = document if further is None else document["transfer"][further]
+        source = str(section["task"]["source"])
     except (TicketsError, KeyError, TypeError):
         return None
     return Path(source).name if Path(source).is_absolute() else source

@@ -7,6 +7,7 @@ from pathlib import PurePath
 from typing import Any
 
 from ruamel.yaml import YAML
+from torch import nn
 
 from tune_tickets.export.background import Background
 from tune_tickets.export.examples import example
@@ -14,6 +15,7 @@ from tune_tickets.export.subject import Subject
 from tune_tickets.models.surgery import count_parameters
 from tune_tickets.records import AttackFigures, Outcome
 from tune_tickets.reporting.marking import harmless
+from tune_tickets.tickets.mask import StructuredMask
 from tune_tickets.tickets.ticket import Ticket
 
 FILE = "README.md"
@@ -25,9 +27,10 @@ BUNDLED = "sentence-transformers/all-MiniLM-L6-v2"
 FORMS = {
     "hf": "A plain transformers folder of full size: what was cut is zero, so it is as large and as slow as the whole "
     "model. Texts are cut at the length of the training by `truncation=True`.",
-    "pruned": "The physically small model in one file without pickle; it needs `tune_tickets` to be loaded.",
-    "onnx": "The physically small model for any batch and length. The logits are in the order of `id2label` in "
-    "`config.json`.",
+    "pruned": "The model without the heads and neurons that were cut, in one file without pickle; it needs "
+    "`tune_tickets` to be loaded.",
+    "onnx": "The model without the heads and neurons that were cut, for any batch and length. The logits are in the "
+    "order of `id2label` in `config.json`.",
 }
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~$-])")
 
@@ -82,17 +85,33 @@ def _base_model(backbone: str) -> str | None:
 
 
 def _opening(subject: Subject) -> str:
-    count = count_parameters(subject.model)
+    count, zeros = count_parameters(subject.model), _zero_weights(subject)
     if subject.ticket is None:
-        return f"A text classifier of {count.total:,} parameters, not pruned."
-    story, mask = subject.ticket.metadata, subject.ticket.mask
-    backbone = _base_model(story.backbone) or PurePath(story.backbone).name
-    return (
-        f"A lottery ticket: a subnetwork of {escaped(backbone)}, found by the method {escaped(story.method)} "
-        f"and trained on its own. {mask.heads_sparsity:.1%} of the heads and {mask.neurons_sparsity:.1%} of the "
-        "neurons are cut; "
-        f"{count.without_embeddings:,} parameters beside the embeddings are left, {count.total:,} with them."
+        return f"A text classifier of {count.total:,} parameters{f', {zeros:,} of them zero' if zeros else ''}."
+    story = subject.ticket.metadata
+    backbone = escaped(_base_model(story.backbone) or PurePath(story.backbone).name)
+    cut = list(_cut(subject.ticket.mask, zeros))
+    left = (
+        f"{count.without_embeddings - zeros:,} parameters beside the embeddings are left, "
+        f"{count.total - zeros:,} with them."
     )
+    if not cut:
+        return f"The whole of {backbone}, trained by the method {escaped(story.method)}: nothing is cut; {left}"
+    found = f"A lottery ticket: a subnetwork of {backbone}, found by the method {escaped(story.method)}."
+    return f"{found} {', '.join(cut)}; {left}"
+
+
+def _cut(mask: StructuredMask, zeros: int) -> Iterator[str]:
+    if mask.heads_sparsity or mask.neurons_sparsity:
+        yield f"{mask.heads_sparsity:.1%} of the heads and {mask.neurons_sparsity:.1%} of the neurons are cut"
+    if zeros:
+        yield f"{zeros:,} single weights are cut, which stay in the file as zeros"
+
+
+def _zero_weights(subject: Subject) -> int:
+    """Single weights that were cut. Embeddings have zeros of their own, for padding, and are never pruned."""
+    matrices = [module.weight for module in subject.model.modules() if isinstance(module, nn.Linear)]
+    return sum(int((matrix == 0).sum()) for matrix in matrices)
 
 
 def _of_ticket(ticket: Ticket, subject: Subject, background: Background) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """From a trained model to a ticket file and back: what an exported ticket needs to be used anywhere."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,16 +43,25 @@ class LoadedTicket:
         self, texts: Sequence[str] | Sequence[tuple[str, str]], batch_size: int = 32
     ) -> list[tuple[str, float]]:
         """The label and its probability for each text, or for each pair of texts of a pair task."""
-        rows = [(row,) if isinstance(row, str) else tuple(row) for row in texts]
-        columns = self.metadata.text_columns
-        for index, row in enumerate(rows):
-            if len(row) != len(columns):
-                raise DataError(f"text {index} has {len(row)} parts, this ticket reads {len(columns)}: {columns}")
+        if isinstance(texts, str):  # a sequence of letters to Python, which would all be answered
+            raise DataError(f"predict takes a list of texts: write predict([{texts!r}])")
+        rows = [_parts(index, row, self.metadata.text_columns) for index, row in enumerate(texts)]
         best = probabilities(self.model, self.tokenizer, rows, self.metadata.max_length, batch_size).max(dim=-1)
         return [
             (self.labels[index], probability)
             for index, probability in zip(best.indices.tolist(), best.values.tolist(), strict=True)
         ]
+
+
+def _parts(index: int, row: object, columns: tuple[str, ...]) -> tuple[str, ...]:
+    """One row as texts; tables of others have holes, which are no texts."""
+    parts = tuple(row) if isinstance(row, Iterable) and not isinstance(row, str) else (row,)
+    if len(parts) != len(columns):
+        raise DataError(f"text {index} has {len(parts)} parts, this ticket reads {len(columns)}: {columns}")
+    for part in parts:
+        if not isinstance(part, str):
+            raise DataError(f"text {index} is {part!r}, which is no text: leave such rows out, or write ''")
+    return parts
 
 
 def load_ticket(path: str | Path) -> LoadedTicket:

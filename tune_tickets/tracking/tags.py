@@ -15,6 +15,8 @@ SEARCH = "tickets.search"
 ROLE = "tickets.role"
 KEY = "tickets.key"
 PARENT = "mlflow.parentRunId"
+METHODS = {"dense": "finetune", "random": "random"}
+"""What controls are made by, whatever the method of the search."""
 PACKAGES = ("tune_tickets", "torch", "transformers", "textattack", "ray", "optuna", "mlflow")
 
 

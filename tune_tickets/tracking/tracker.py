@@ -43,6 +43,7 @@ class Tracker:
             tagging.SEARCH: search,
         }
         self._name, self._inputs = experiment, SearchInputs()
+        self._registered: dict[str, str] = {}
         self._backlog = Backlog()
         objective = settings.get("objective", {})
         self._objectives = _objective_names(len(objective["metrics"]) if objective.get("kind") == "pareto" else 1)
@@ -160,7 +161,7 @@ class Tracker:
         run = self._child("control", f"control/{control.name}", control.name, {})
         self._feed(run)
         self._book.write_finals(run, control.outcome.metrics() | _cost(control))
-        named = {"control": control.kind, "title": control.title}
+        named = {"control": control.kind, "title": control.title, "method": tagging.METHODS[control.kind]}
         self._book.write_tags(run, named | tagging.outcome_tags(control.outcome))
         self._book.set_status(run, "FINISHED")
         return run
@@ -194,18 +195,22 @@ class Tracker:
         for task, (path, columns) in tickets.items():
             name = model_name(f"{self._name}.{task}" if task else self._name)
             self._backlog.run(
-                f"{name} in the model registry", partial(self._register, name, summary, trial, path, columns)
+                f"{name} in the model registry", partial(self._register, name, task, summary, trial, path, columns)
             )
         self._backlog.settle()
 
-    def _register(self, name: str, summary: Summary, trial: TrialRecord, path: Path, columns: tuple[str, ...]) -> None:
+    def _register(
+        self, name: str, task: str, summary: Summary, trial: TrialRecord, path: Path, columns: tuple[str, ...]
+    ) -> None:
         run = self._trial(trial.id, trial.number, trial.params)
-        figures = {name: f"{value:.4g}" for name, value in headline(trial.metrics).items()}
+        figures = {name: f"{value:.4g}" for name, value in headline(_measured_on(task, trial)).items()}
         tags = {"trial": trial.id, "title": trial.title, **self._identity, **figures}
-        winner = Winner(path, columns, run.id, summary.selected.reason, _registry_tags(tags))
-        version = self._book.registry.register(name, winner)
-        self._book.write_tags(run, {"registered": f"{name} {version}"})
-        self._book.write_tags(self._parent, {"registered": f"{name} {version}"})
+        reason = f"Trained for the task {task}. On the search's own: {summary.selected.reason}"
+        winner = Winner(path, columns, run.id, reason if task else summary.selected.reason, _registry_tags(tags))
+        self._registered[name] = self._book.registry.register(name, winner)
+        registered = ", ".join(f"{model} {version}" for model, version in self._registered.items())
+        for known in (run, self._parent):
+            self._book.write_tags(known, {"registered": registered})
 
     def log_confirmation(self, confirmation: Confirmation, status: SearchStatus, artifacts: Mapping[str, Path]) -> None:
         """One run per model and seed beside the trials; the parent goes back to how the search ended."""
@@ -221,9 +226,12 @@ class Tracker:
         self._backlog.settle()
 
     def _settle_seed(self, model: ConfirmedModel, seeded: SeedRun) -> None:
-        run = self._child("confirm", f"confirm/{model.name}/{seeded.seed}", f"{model.name}, seed {seeded.seed}", {})
+        name = f"{model.name}, seed {seeded.seed}"
+        run = self._child("confirm", f"confirm/{model.name}/{seeded.seed}", name, model.params)
         self._book.write_finals(run, {f"report/{name}": value for name, value in seeded.metrics.items()})
         tags = {"confirmed": model.name, "kind": model.kind, "seed": str(seeded.seed), "title": model.title}
+        if model.kind in tagging.METHODS:
+            tags["method"] = tagging.METHODS[model.kind]
         self._book.write_tags(run, tags | {"status": seeded.status, "error": seeded.error or ""})
         self._book.set_status(run, "FINISHED" if seeded.status == "complete" else "FAILED")
 
@@ -238,6 +246,14 @@ class Tracker:
 def _objective(trial: TrialRecord) -> dict[str, float]:
     values = trial.values or ()
     return dict(zip(_objective_names(len(values)), values, strict=True))
+
+
+def _measured_on(task: str, trial: TrialRecord) -> dict[str, float]:
+    """The figures of the search's own task, or of a further one."""
+    if not task:
+        return trial.metrics
+    further = trial.outcome.transfers if trial.outcome is not None else ()
+    return next((found.outcome.metrics() for found in further if found.name == task), {})
 
 
 def _registry_tags(tags: Mapping[str, str]) -> dict[str, str]:

@@ -60,14 +60,16 @@ def patterns(sources: Sources, confirmation: Confirmation | None, heads: int | N
 
 
 def _masks_like(trial: TrialRecord, sources: Sources) -> Iterator[Mask]:
-    """The mask of a trial, and those of trials with its settings under other seeds."""
+    """The mask of a trial, and those of trials with its settings under other seeds; a point drawn twice counts once."""
     wanted = _without_seeds(trial)
     for summary, store in sources:
+        seen: set[str] = set()
         for other in summary.trials:
-            if other.outcome is None or other.outcome.draw_digest is None or other.title != trial.title:
+            digest = other.outcome.draw_digest if other.outcome is not None else None
+            if digest is None or digest in seen or other.title != trial.title or _without_seeds(other) != wanted:
                 continue
-            if _without_seeds(other) == wanted:
-                yield from _mask(other.outcome.draw_digest, store)
+            seen.add(digest)
+            yield from _mask(digest, store)
 
 
 def _without_seeds(trial: TrialRecord) -> dict[str, object]:

@@ -1,8 +1,11 @@
 """The curves of a search: what its training stages, and those that follow one, reported, point by point."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
+from itertools import takewhile
 from typing import Any
 
 from tune_tickets.config import Settings
@@ -17,6 +20,8 @@ SEARCHES = ("search", "mlm_search")
 FINETUNING = "finetuning"
 _REPORTING = ("masks", "srnets_masks", "ood_curve", "imp", "srnets_imp", "retrain", *SEARCHES)
 _ROUNDS = ("imp", "srnets_imp")
+_PARTS = re.compile(r"(?=, | \+ )")
+"""Where what was changed or added begins in the title of a model."""
 
 
 def curves(
@@ -24,19 +29,23 @@ def curves(
 ) -> tuple[Curve, ...]:
     """One curve per stage that has a history, whoever asked for it; ended trials have theirs as far as they got."""
     found: dict[tuple[str, str], Curve] = {}
+    rounds: dict[tuple[str, str], int] = {}
     for name, title, stages in _asked(summary):
-        rounds: Counter[str] = Counter()
+        met: Counter[str] = Counter()
         for kind, stage in _reporting(stages):
-            rounds[kind] += 1
+            met[kind] += 1
             key = (kind, stage.digest)
             if key in found:
-                found[key] = _joined(found[key], name)
+                found[key] = _joined(found[key], name, title)
                 continue
             records = _history(stage, settings.get(name), store)
             if records:
-                shown = f"{title}, round {rounds[kind]}" if stage.name in _ROUNDS else title
-                found[key] = Curve(kind, (name,), shown, flat.get(name, {}), records)
-    return tuple(found.values())
+                found[key] = Curve(kind, (name,), title, flat.get(name, {}), records)
+                rounds[key] = met[kind]
+    return tuple(
+        replace(curve, title=f"{curve.title}, round {rounds[key]}") if curve.stage in _ROUNDS else curve
+        for key, curve in found.items()
+    )
 
 
 def search_result(stage: StageRecord, settings: Settings | None, store: Store) -> StageResult | None:
@@ -77,7 +86,13 @@ def _history(stage: StageRecord, settings: Settings | None, store: Store) -> tup
     )
 
 
-def _joined(curve: Curve, model: str) -> Curve:
+def _joined(curve: Curve, model: str, title: str) -> Curve:
     if model in curve.models:
         return curve
-    return Curve(curve.stage, (*curve.models, model), curve.title, curve.settings, curve.records)
+    return replace(curve, models=(*curve.models, model), title=_in_common(curve.title, title))
+
+
+def _in_common(first: str, second: str) -> str:
+    """What is true of both: 'srnets' of 'srnets, PoE pruned' and 'srnets + FreeLB'."""
+    parts = zip(_PARTS.split(first), _PARTS.split(second), strict=False)
+    return "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], parts)) or "several methods"

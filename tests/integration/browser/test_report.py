@@ -109,12 +109,17 @@ def test_a_point_shows_its_trial_by_mouse_and_by_keyboard(opened, searched, keep
     assert opened.locator(f"#trial-{trial.number}").evaluate("each => each.open")
 
 
-def test_on_a_phone_only_the_tables_are_wider_than_the_screen(opened, keep):
+def test_on_a_phone_only_tables_and_pictures_are_wider_than_the_screen(opened, keep):
     opened.set_viewport_size({"width": 390, "height": 844})
     assert opened.evaluate("document.documentElement.scrollWidth") == 390
     box = opened.locator(".scroll:has(#table)")
     assert box.evaluate("each => each.scrollWidth > each.clientWidth")
     assert box.bounding_box()["width"] <= 390
+    shown = opened.evaluate(
+        "[...document.querySelectorAll('.gallery img')].map(each => each.width / each.naturalWidth)"
+    )
+    assert len(shown) > 5
+    assert min(shown) > 0.6, "letters of 8 points are to be read"
     keep("report-phone.png", opened, whole=True)
 
 

@@ -156,6 +156,29 @@ def test_the_way_to_run_it_again_names_relative_files(results, source, said):
         assert (f"task.source ({source})" in page.replace("\\", "")) is said
 
 
+def test_files_of_further_tasks_twins_and_models_are_named_too(results, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "models" / "mine").mkdir(parents=True)
+    folder = results(many(2))
+    config = folder / "config.yaml"
+    config.write_text(config.read_text().replace("{source: bundled}", "{source: models/mine}"))
+    with config.open("a") as file:
+        file.write("task: {source: org/data, ood: [{name: a, source: twin.csv}, {name: b, source: org/twin}]}\n")
+        file.write("transfer: {topic: {task: {source: topic.csv, held_out: validation}}}\n")
+    page = page_of(folder)
+    assert "model.source (models/mine), task.ood (twin.csv), transfer.topic.task.source (topic.csv). " in page
+
+
+@pytest.mark.parametrize(
+    ("columns", "row"), [("text", "'a text to classify'"), ("[a, b]", "('the first text', 'the second text')")]
+)
+def test_the_code_that_loads_the_ticket_gives_it_as_many_texts_as_it_reads(results, columns, row):
+    folder = results(many(2))
+    with (folder / "config.yaml").open("a") as file:
+        file.write(f"task: {{text: {columns}}}\n")
+    assert f"ticket.predict([{row}])" in write_report(folder).markdown.read_text()
+
+
 def test_the_figures_at_the_top_name_what_was_confirmed(results):
     assert "; on report rows" not in page_of(results(many(2)))
     assert "; on report rows 82.0</span>" in page_of(results(many(2), confirmation()))

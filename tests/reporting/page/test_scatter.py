@@ -40,6 +40,13 @@ def test_an_axis_of_percentages_ends_at_a_hundred():
     assert max(float(text) for _, text in found.x_ticks) == 100
 
 
+def test_an_axis_of_counts_goes_on_beyond_a_hundred():
+    pareto = Objective(kind="pareto", metrics=("clean", "queries/textfooler/minilm"))
+    attacks = [make_attack().model_copy(update={"queries": queries}) for queries in (140.0, 260.0)]
+    trials = [make_trial(number, outcome=make_outcome(attacks=[attack])) for number, attack in enumerate(attacks)]
+    assert [text for _, text in drawn(trials, pareto).y_ticks] == ["150", "200", "250"]
+
+
 def test_one_point_alone_has_room_around_it():
     (point,) = drawn([measured(0, 50.0, 0.0)]).points
     assert LEFT < point.x < RIGHT
@@ -52,6 +59,12 @@ def test_the_front_is_joined_from_left_to_right():
     places = {point.name: (point.x, point.y) for point in found.points}
     assert found.front == (places["trial 1"], places["trial 0"])
     assert {point.name for point in found.points if point.front} == {"trial 0", "trial 1"}
+
+
+def test_a_front_in_three_figures_is_no_line():
+    pareto = Objective(kind="pareto", metrics=("clean", "aua", "sparsity"))
+    found = drawn([measured(0, 90.0, 10.0), measured(1, 80.0, 30.0)], pareto, front=("t0", "t1"))
+    assert (found.front, [point.front for point in found.points]) == ((), [True, True])
 
 
 def test_controls_and_tickets_that_may_not_win_are_told_apart():

@@ -19,6 +19,8 @@ LARGEST_SVG = 300_000
 """Bytes; a drawing with more than that is shown as pixels, so that the page stays light."""
 WIDE = 1250
 """Pixels of the PNG from which a picture has a line of its own: beside another its text would be too small."""
+LEGIBLE = 0.45
+"""Of the pixels of the PNG: letters of 8 points then have 7 pixels of the screen."""
 
 
 def html_page(content: Content) -> str:
@@ -57,8 +59,18 @@ def data_uri(picture: Picture) -> str:
 
 
 def is_wide(picture: Picture) -> bool:
-    """By the width that a PNG names in its head."""
-    return int.from_bytes(picture.png[16:20], "big") >= WIDE
+    """Whether it needs a line of its own."""
+    return _pixels(picture) >= WIDE
+
+
+def legible(picture: Picture) -> str:
+    """The least width at which its smallest letters can be read, for screens that are narrower and have to scroll."""
+    return f"{round(LEGIBLE * _pixels(picture))}px"
+
+
+def _pixels(picture: Picture) -> int:
+    """The width that a PNG names in its head."""
+    return int.from_bytes(picture.png[16:20], "big")
 
 
 @cache
@@ -73,6 +85,7 @@ def _environment() -> Environment:
     )
     environment.filters["data_uri"] = data_uri
     environment.filters["wide"] = is_wide
+    environment.filters["legible"] = legible
     environment.filters["lookalikes"] = lookalikes
     return environment
 

@@ -36,7 +36,10 @@ class Point:
 
 @dataclass(frozen=True)
 class Scatter:
-    """`x_ticks` and `y_ticks` are (pixel, text); `front` and `whiskers` are points of lines."""
+    """`x_ticks` and `y_ticks` are (pixel, text); `front` and `whiskers` are points of lines.
+
+    A front in three or more figures is no line in the plane of two.
+    """
 
     x_name: str
     y_name: str
@@ -53,6 +56,7 @@ class _Axis:
     high: float
     start: float
     end: float
+    percent: bool
 
     def at(self, value: float) -> float:
         """Where a value stands, in pixels."""
@@ -65,7 +69,7 @@ class _Axis:
         unit = 10.0 ** math.floor(math.log10(rough))
         step = next(unit * factor for factor in (1, 2, 5, 10) if unit * factor >= rough)
         values = [index * step for index in range(math.ceil(self.low / step), math.floor(self.high / step) + 1)]
-        return tuple((self.at(value), f"{value:.10g}") for value in values if 0 <= value <= 100)
+        return tuple((self.at(value), f"{value:.10g}") for value in values if 0 <= value <= 100 or not self.percent)
 
 
 def scatter(summary: Summary, objective: Objective, shown: Sequence[Row]) -> Scatter | None:
@@ -78,6 +82,7 @@ def scatter(summary: Summary, objective: Objective, shown: Sequence[Row]) -> Sca
     x = _axis([metrics[row.name][x_name] for row in drawn], LEFT, RIGHT)
     y = _axis([metrics[row.name][y_name] for row in drawn], BOTTOM, TOP)
     trials = {f"trial {trial.number}": trial.id for trial in summary.trials}
+    solid = objective.kind == "pareto" and len(objective.metrics) > 2
     points = tuple(
         Point(
             anchor=anchor(row.name),
@@ -98,7 +103,7 @@ def scatter(summary: Summary, objective: Objective, shown: Sequence[Row]) -> Sca
         points=points,
         x_ticks=x.ticks(),
         y_ticks=y.ticks(),
-        front=tuple(sorted({(point.x, point.y) for point in points if point.front})),
+        front=tuple(sorted({(point.x, point.y) for point in points if point.front and not solid})),
         whiskers=tuple(
             line for row in drawn if MARKS.get(row.mark) == "selected"
             for line in _whiskers(metrics[row.name], x_name, y_name, x, y)
@@ -122,7 +127,7 @@ def _axis(values: Sequence[float], start: float, end: float) -> _Axis:
     """Some room around all values."""
     low, high = min(values), max(values)
     margin = max((high - low) * MARGIN, 1.0)
-    return _Axis(low - margin, high + margin, start, end)
+    return _Axis(low - margin, high + margin, start, end, percent=low >= 0 and high <= 100)
 
 
 def _alone(known: Mapping[str, float]) -> dict[str, float]:
