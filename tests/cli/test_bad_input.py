@@ -120,7 +120,7 @@ def test_resume_wants_a_folder_in_which_a_search_has_begun(refuse, tmp_path, tin
     held.mkdir()
     (held / "config.yaml").write_text(tiny_yaml.read_text(encoding="utf-8"), encoding="utf-8")
     with pytest.raises(SystemExit) as ended:
-        main(["resume", str(held), "--store", str(tmp_path / "store"), "search.trials=9"])
+        main(["resume", str(held), "--store", str(tmp_path / "store"), "seed=9"])
     assert ended.value.code == 2
     assert "only the same experiment can be resumed" in capsys.readouterr().err
 

@@ -1,13 +1,14 @@
-"""`confirm` end to end on the tiny model; no report row has a say before it. A search that its budget stops."""
+"""`confirm` end to end on the tiny model; no report row has a say before it. A search that its budgets stop."""
 
 import json
 import random
 
 import pytest
+from optuna.trial import TrialState
 
 from tests.conftest import sentence
 from tests.integration.conftest import TAG, left_behind
-from tests.integration.test_search import runs_of, summary_of
+from tests.integration.test_search import runs_of, states_of, summary_of
 from tune_tickets.config import load_experiment
 from tune_tickets.confirmation import Confirmation
 from tune_tickets.data.splits import in_order
@@ -97,16 +98,42 @@ def test_tickets_are_confirmed_on_report_rows_that_had_no_say(cli, tiny_yaml, tm
     assert left_behind(environment[TAG]) == []
 
 
-def test_a_search_that_its_budget_stopped_goes_on_without_it(cli, tiny_yaml, tmp_path):
-    out, one_by_one = tmp_path / "out", (*SHORT, "search.concurrency=1")
-    code, printed = cli("run", tiny_yaml, "--output", out, *one_by_one, "search.budget.cpu_hours=0.000001")
+BUDGETS = {
+    "gpu hours": "{gpu_hours: 1.0e-06}",
+    "wall clock hours": "{wall_clock_hours: 1.0e-06}",
+    "money": "{money: 1.0e-06, price_per_node_hour: 2.0}",
+}
+
+
+def test_a_search_stops_at_every_kind_of_budget_and_goes_on_with_more_budget_and_trials(
+    cli, tiny_yaml, tmp_path, environment
+):
+    environment["RAY_OVERRIDE_RESOURCES"] = '{"GPU": 1}'  # Ray takes it at its word
+    out = tmp_path / "out"
+    command = ["run", tiny_yaml, "--output", out, *SHORT, "search.concurrency=1", "resources.gpus=0.5"]
+    for kind, budget in BUDGETS.items():
+        code, printed = cli(*command, f"search.budget={budget}")
+        assert code == 0, printed
+        assert f"Stopped: the budget of 1e-06 {kind} is spent" in printed
+        assert f"tune-tickets resume {out} search.budget" in printed
+        stopped = summary_of(out)
+        assert (stopped.status, stopped.stopped_by.split(" (")[0]) == (
+            "stopped",
+            f"the budget of 1e-06 {kind} is spent",
+        )
+        assert not [trial for trial in stopped.trials if trial.status != "interrupted"]
+        command = ["resume", out]
+    assert states_of(out) == [TrialState.RUNNING], "the one under way is taken up again"
+
+    code, printed = cli("resume", out, "search.budget={}", "search.trials=3")
     assert code == 0, printed
-    assert "Stopped: the budget of 1e-06 cpu hours is spent" in printed
-    stopped = summary_of(out)
-    assert (stopped.status, stopped.stopped_by.split(" (")[0]) == ("stopped", "the budget of 1e-06 cpu hours is spent")
-    assert len([trial for trial in stopped.trials if trial.status == "complete"]) < 2
-    code, printed = cli("run", tiny_yaml, "--output", out, *one_by_one, "--resume")
-    assert code == 0, printed
-    first = summary_of(out)
-    assert (first.status, first.stopped_by) == ("finished", None)
-    assert first.spent["cpu_hours"] > stopped.spent["cpu_hours"] > 1e-6
+    found = summary_of(out)
+    assert (found.status, found.stopped_by) == ("finished", None)
+    assert [(trial.id, trial.status) for trial in found.trials] == [(f"t{n:03d}", "complete") for n in range(3)]
+    assert states_of(out) == [TrialState.COMPLETE] * 3
+    assert {run.info.status for run in runs_of(out)} == {"FINISHED"}
+    assert len(runs_of(out)) == 1 + 3 + 1
+    assert found.spent["cpu_hours"] > stopped.spent["cpu_hours"] > 1e-6
+    assert found.spent["gpu_hours"] == pytest.approx(found.spent["cpu_hours"] / 2), "half a GPU and a CPU per stage"
+    assert found.spent["wall_clock_hours"] > stopped.spent["wall_clock_hours"] > stopped.spent["money"] / 2 > 0
+    assert found.spent["money"] == stopped.spent["money"], "without a price nothing is paid"

@@ -208,6 +208,7 @@ def test_ctrl_c_ends_in_good_order_and_the_search_can_go_on(start, cli, tiny_yam
     code, printed = cli("resume", out)
     assert code == 0, printed
     assert "Resumed. Trials finished: " in printed
+    assert "5/5 trials done" in printed, "those of the first session are counted"
     after = summary_of(out)
     assert after.status == "finished"
     complete = [trial for trial in after.trials if trial.status == "complete"]

@@ -213,3 +213,27 @@ def test_an_objective_that_would_ignore_what_it_was_told_is_refused(fields, mess
 def test_a_constraint_has_one_bound(bounds):
     with pytest.raises(ValueError, match="either at_least or at_most"):
         Constraint(metric="clean", **bounds)
+
+
+@pytest.mark.parametrize(
+    ("constraint", "said"),
+    [
+        ({"metric": "sparsity", "at_least": 0.3}, "0.3 reads like a share; write 30"),
+        ({"metric": "flops", "at_most": 0.8}, "0.8 reads like a share; write 80"),
+        ({"metric": "aua", "at_least": 101.0}, "every ticket meets aua >= 101, or none"),
+        ({"metric": "clean", "at_most": -1.0}, "every ticket meets clean <= -1, or none"),
+        ({"metric": "clean", "at_least": -101.0, "relative_to": "dense"}, "meets clean >= dense - 101, or none"),
+    ],
+)
+def test_a_bound_that_no_percentage_or_every_one_meets_is_refused(constraint, said):
+    with pytest.raises(ValueError, match=said):
+        Constraint(**constraint)
+
+
+def test_half_a_point_less_than_the_dense_control_is_a_bound():
+    assert Constraint(metric="clean", at_least=-0.5, relative_to="dense").text == "clean >= dense - 0.5"
+
+
+def test_a_floor_that_reads_like_a_share_is_refused():
+    with pytest.raises(ValueError, match=r"0\.8 reads like a share; write 80"):
+        Objective(floor_points=None, floor_clean=0.8)

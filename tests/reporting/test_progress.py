@@ -3,7 +3,9 @@ import pytest
 from tune_tickets.reporting.progress import (
     Board,
     EpochReport,
+    Note,
     Progress,
+    Resumed,
     StageChanged,
     TrialFinished,
     TrialStarted,
@@ -52,6 +54,21 @@ def test_time_left_follows_the_pace_of_the_trials_that_ended(clock):
         board.apply(complete(number, 0.5))
     # 4 trials in 120 s, so 6 more take 180 s.
     assert board.outlook() == "best objective 0.500 (trial 0), 2:00 elapsed, about 3:00 left"
+
+
+def test_trials_of_earlier_sessions_count_as_done_and_as_the_best_but_set_no_pace(clock):
+    board = Board(10, clock)
+    failed = TrialFinished(1, "failed", None, {})
+    board.recall(Resumed("Resumed.", (complete(0, 0.7), failed, *(complete(number, 0.5) for number in range(2, 7)))))
+    board.recall(Note("A line about something else."))
+    assert board.counts() == "7/10 trials done, 0 running, 1 failed"
+    assert board.outlook() == "best objective 0.700 (trial 0), 0:00 elapsed"
+    board.apply(TrialStarted(7, {}))
+    clock.now += 30
+    board.apply(complete(7, 0.6))
+    assert board.counts() == "8/10 trials done, 0 running, 1 failed"
+    # One trial in 30 s, so the last two take 60 s.
+    assert board.outlook() == "best objective 0.700 (trial 0), 0:30 elapsed, about 1:00 left"
 
 
 def test_controls_count_neither_as_trials_nor_as_the_best(clock):

@@ -27,8 +27,11 @@ def text_of(name: str) -> str:
     return (FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
 
 
-def load(name: str) -> dict[str, Any]:
-    return json.loads(json.dumps(YAML(typ="safe").load(text_of(name))))
+def load(name: str, kind: str = "RayCluster") -> dict[str, Any]:
+    """The file, or its only document of a kind where Kubernetes asks for several."""
+    documents = json.loads(json.dumps(list(YAML(typ="safe").load_all(text_of(name)))))
+    [found] = [document for document in documents if document.get("kind", kind) == kind]
+    return found
 
 
 def prepared(name: str) -> dict[str, Any]:
@@ -109,6 +112,16 @@ def test_the_kuberay_cluster_has_one_image_a_token_and_a_dashboard_on_localhost(
     for group in (spec["headGroupSpec"], worker):
         container = group["template"]["spec"]["containers"][0]
         assert container["resources"]["limits"] == container["resources"]["requests"], "or Ray counts what is not there"
+
+
+def test_a_head_of_kuberay_that_is_moved_finds_its_results_again():
+    claim, head = load("kuberay", "PersistentVolumeClaim"), load("kuberay")["spec"]["headGroupSpec"]["template"]["spec"]
+    [volume] = head["volumes"]
+    assert volume["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
+    [mount] = head["containers"][0]["volumeMounts"]
+    assert (mount["name"], mount["mountPath"]) == (volume["name"], "/home/ray/results")
+    assert head["securityContext"]["fsGroup"] == 100, "a volume belongs to root, and Ray's image runs as ray:users"
+    assert "kubectl delete -f" not in text_of("kuberay"), "that would take the volume too"
 
 
 @pytest.mark.parametrize("name", [*CLOUDS, "kuberay"])

@@ -5,12 +5,18 @@ import threading
 import pytest
 
 from tune_tickets.config import load_experiment
+from tune_tickets.config.resources import Resources
 from tune_tickets.records import CleanFigures, Outcome, Sparsity, TrialRecord
 from tune_tickets.reporting.progress import TrialFinished
 from tune_tickets.trial.client import StageFailed
+from tune_tickets.trial.pipeline import Pipeline
+from tune_tickets.trial.runner import LocalRunner, NotStored, StoreReader
+from tune_tickets.trial.stage import StageKey
+from tune_tickets.trial.store import Store
 from tune_tickets.trial.trainable import TrialContext
 from tune_tickets.tuning import controls
 from tune_tickets.tuning.controls import DenseControl, random_controls
+from tune_tickets.tuning.preflight import preflight
 
 
 @pytest.fixture
@@ -35,7 +41,7 @@ def make_outcome():
 
 
 class FakePipeline:
-    """Fails for one seed, and for the dense control."""
+    """Fails for one seed, and for the dense control; nothing is in its store."""
 
     outcome: Outcome
 
@@ -43,6 +49,8 @@ class FakePipeline:
         self.settings, self.runner, self.stages = settings, runner, []
 
     def random_control(self, like, seed, on_record, others) -> Outcome:
+        if isinstance(self.runner, StoreReader):
+            raise NotStored("nothing")
         if seed == 1 or self.runner.stopped:
             raise StageFailed("stage 'retrain' failed: RuntimeError: out of memory")
         return self.outcome
@@ -82,9 +90,43 @@ def test_a_dense_control_that_fails_is_said_and_left_out(context):
 
 def test_the_dense_control_is_not_waited_for_when_the_search_has_ended(context, monkeypatch):
     over = threading.Event()
-    monkeypatch.setattr(FakePipeline, "dense_control", lambda self, on_record: over.wait(60))
+    waiting = FakePipeline.dense_control
+
+    def wait(pipeline, on_record) -> Outcome:
+        if not isinstance(pipeline.runner, StoreReader):
+            over.wait(60)
+        return waiting(pipeline, on_record)
+
+    monkeypatch.setattr(FakePipeline, "dense_control", wait)
     dense = DenseControl(context, None, lambda event: None)
     try:
         assert dense.result(lambda: True) is None
     finally:
         over.set()
+
+
+@pytest.fixture
+def measured(tiny_yaml, tmp_path, monkeypatch):
+    """An experiment whose controls lie in its store, as an earlier session has left them; and the winner of that."""
+    monkeypatch.setattr(controls, "Pipeline", Pipeline)
+    small = ["retraining.epochs=1", "evaluation.rows=2", "controls.random=true", "method={kind: random}"]
+    experiment = load_experiment(tiny_yaml, [*small, "search.warm_starts=[]"])
+    url = str(tmp_path / "store")
+    world = preflight(experiment, Store(url))
+
+    def pipeline() -> Pipeline:
+        return Pipeline(experiment.settings, world, LocalRunner(url, Resources()))
+
+    outcome = pipeline().find_ticket(lambda record: None)
+    pipeline().dense_control(lambda record: None)
+    pipeline().random_control(StageKey("draw", outcome.draw_digest, outcome.mask), 0, lambda record: None)
+    winner = TrialRecord(id="t000", number=0, status="complete", params={}, outcome=outcome)
+    return TrialContext(experiment, world, url, "broker"), winner
+
+
+def test_what_earlier_sessions_have_measured_is_kept_by_one_that_may_spend_nothing(measured):
+    context, winner = measured
+    dense = DenseControl(context, None, lambda event: None)
+    found = [dense.result(lambda: True), *random_controls(context, None, winner, pytest.fail, lambda: True)]
+    assert [(control.kind, control.seed) for control in found] == [("dense", 0), ("random", 0)]
+    assert all(stage.cached for control in found for stage in control.stages)

@@ -79,7 +79,10 @@ def outcome(experiment: Experiment, folder: Path, storage: InMemoryStorage) -> t
     return records, told
 
 
-@pytest.mark.parametrize("sampler", ["random", "tpe", "multivariate-tpe", "group-tpe", "nsga2", "grid"])
+SAMPLERS = ("random", "tpe", "multivariate-tpe", "group-tpe", "nsga2", "grid")
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
 def test_killed_before_any_write_and_resumed_a_search_ends_like_an_undisturbed_one(sampler, tmp_path, monkeypatch):
     (tmp_path / "x.yaml").write_text(YAML, encoding="utf-8")
     experiment = load_experiment(tmp_path / "x.yaml", [f"search.sampler={sampler}"])
@@ -97,3 +100,17 @@ def test_killed_before_any_write_and_resumed_a_search_ends_like_an_undisturbed_o
         countdown.deadly = -1
         drive(experiment, folder, storage)
         assert outcome(experiment, folder, storage) == wanted, f"killed before write {deadly} of {writes}"
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_a_finished_search_given_more_trials_ends_like_one_that_had_them_from_the_start(sampler, tmp_path):
+    (tmp_path / "x.yaml").write_text(YAML, encoding="utf-8")
+    ends = {}
+    for name, sessions in {"at once": [5], "grown": [1, 3, 5]}.items():
+        storage = InMemoryStorage()
+        for trials in sessions:  # the first has room for one of the two warm starts
+            experiment = load_experiment(tmp_path / "x.yaml", [f"search.sampler={sampler}", f"search.trials={trials}"])
+            drive(experiment, tmp_path / name, storage)
+        ends[name] = outcome(experiment, tmp_path / name, storage)
+    assert len(ends["grown"][0]) == 5
+    assert ends["grown"] == ends["at once"]

@@ -95,14 +95,15 @@ def test_the_search_stops_when_its_stages_have_spent_the_budget(open_ledger):
 
 def test_another_budget_or_another_cluster_is_the_same_experiment(load, tmp_path):
     small, large = load("{cpu_hours: 1}"), load("{cpu_hours: 1}", "search.budget.cpu_hours=2")
-    assert small.digest == large.digest != load("{}", "search.trials=3").digest
+    assert small.digest == large.digest != load("{}", "search.sampler=random").digest
+    assert small.digest == load("{cpu_hours: 1}", "search.trials=300").digest, "more trials are the same experiment"
     assert small.digest == load("{cpu_hours: 1}", "resources.address=10.0.0.7:6379", "resources.cpus=1").digest
     results = Results(tmp_path / "out", store_url="")
     results.folder.mkdir()
     results.config.write_text(to_yaml(small), encoding="utf-8")
     results.check(large, resume=True)
     with pytest.raises(ConfigError, match="only the same experiment"):
-        results.check(load("{}", "search.trials=3"), resume=True)
+        results.check(load("{}", "search.sampler=random"), resume=True)
 
 
 def test_a_limit_on_money_needs_a_price(load):

@@ -1,6 +1,12 @@
 """What a session tells its workers, and addresses it refuses."""
 
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
 import pytest
+import ray
 
 from tune_tickets.config.resources import Resources
 from tune_tickets.errors import ResourceError
@@ -28,3 +34,51 @@ def test_a_ray_client_is_refused_with_the_way_to_go(tmp_path):
     with refused, ray_session(Resources(address="ray://head:10001"), [], str(tmp_path)):
         pass
     assert not list((tmp_path / "nodes").iterdir())
+
+
+@pytest.fixture
+def dashboard() -> Iterator[str]:
+    """Somebody who listens, but speaks HTTP/1.1."""
+    with socket.create_server(("", 0)) as server:
+
+        def answer() -> None:
+            stream, _ = server.accept()
+            with stream:
+                stream.recv(100)
+                stream.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        threading.Thread(target=answer, daemon=True).start()
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.fixture
+def nobody() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return f"127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("nobody", "no Ray cluster answers at resources.address=.*refused"),
+        ("dashboard", "no Ray cluster answers at .*is no Ray head: its port is 6379"),
+        ("no-such-host.invalid:6379", "no Ray cluster answers at .*no-such-host"),
+        ("head", "resources.address='head' is no address: give host:port"),
+    ],
+)
+def test_an_address_where_no_ray_cluster_answers_is_refused_at_once(address, said, tmp_path, request):
+    where = request.getfixturevalue(address) if address in ("nobody", "dashboard") else address
+    began = time.monotonic()
+    with pytest.raises(ResourceError, match=said), ray_session(Resources(address=where), [], str(tmp_path)):
+        pass
+    assert time.monotonic() - began < 30
+
+
+def test_a_session_that_ray_cannot_start_is_an_error_with_a_way_on(monkeypatch, tmp_path):
+    def init(**options: object) -> None:
+        raise Exception("The current node timed out during startup.")
+
+    monkeypatch.setattr(ray, "init", init)
+    said = r"Ray could not start on this machine: .*timed out during startup\. What is finished is kept; try again"
+    with pytest.raises(ResourceError, match=said), ray_session(Resources(), [], str(tmp_path)):
+        pass

@@ -51,6 +51,7 @@ class SearchLine(_Line):
         """Take one event of a running search; safe from any thread."""
         with self._telling:
             if isinstance(event, Note):
+                self._board.recall(event)
                 self.show(event.text, lasting=True)
                 self.end()
                 return

@@ -75,7 +75,7 @@ def resume(
     results: Annotated[Path, typer.Argument(metavar="RESULTS", help="The results folder of a search")],
     overrides: Annotated[
         list[str] | None,
-        typer.Argument(metavar="KEY=VALUE", help="A larger budget, e.g. search.budget.cpu_hours=8, or other resources"),
+        typer.Argument(metavar="KEY=VALUE", help="A larger budget, e.g. search.budget.cpu_hours=8, more search.trials"),
     ] = None,
     retry_errors: RetryErrors = False,
     store: Annotated[str | None, typer.Option(help="Stage store of the search; default: in or beside RESULTS")] = None,

@@ -100,6 +100,7 @@ class PlainView:
         """Print the event; progress shows in the next sign of life only."""
         with self._lock:
             if isinstance(event, Note):
+                self._board.recall(event)
                 self._print(event.text)
                 return
             ended = self._board.ended_stage(event)
@@ -156,9 +157,11 @@ class TerminalView:
         """Take over the event; the next redraw shows it. A note stays above the table."""
         if isinstance(event, Note):
             self._console.print(event.text, highlight=False, markup=False, soft_wrap=True)
-            return
         with self._lock:
-            self._board.apply(event)
+            if isinstance(event, Note):
+                self._board.recall(event)
+            else:
+                self._board.apply(event)
 
     def render(self) -> RenderableType:
         """The picture of this moment, no higher than the terminal."""

@@ -86,10 +86,11 @@ class Experiment:
     def digest(self) -> str:
         """Identity of the experiment: two files that mean the same have the same digest.
 
-        What it may cost and where its stages run are no part of it: a search goes on elsewhere, and with more.
+        When it ends and where its stages run are no part of it: a search goes on elsewhere, and with more trials or a
+        larger budget.
         """
         identity = self.resolved()
-        del identity["search"]["budget"], identity["resources"]
+        del identity["search"]["trials"], identity["search"]["budget"], identity["resources"]
         canonical = json.dumps(identity, sort_keys=True)
         return hashlib.sha256(canonical.encode()).hexdigest()
 

@@ -10,6 +10,12 @@ Metrics = tuple[str, ...]
 _CLEAN_AND_ATTACKED: Metrics = ("clean", "aua")
 
 
+def _check_percent(bound: float) -> None:
+    """A share in the place of a percentage would bind nobody, and nobody would see it."""
+    if 0.0 < bound < 1.0:
+        raise ValueError(f"metrics are percentages: {bound:g} reads like a share; write {100.0 * bound:g}")
+
+
 class Constraint(Section):
     """A condition that a ticket has to meet to win, such as {metric: clean, at_least: -1, relative_to: dense}."""
 
@@ -24,13 +30,21 @@ class Constraint(Section):
     def _check_relation(self) -> "Constraint":
         if (self.at_least is None) == (self.at_most is None):
             raise ValueError("a constraint has one bound: set either at_least or at_most")
+        lowest = 0.0 if self.relative_to is None else -100.0
+        if not lowest <= self._bound <= 100.0:
+            raise ValueError(f"metrics are percentages, so every ticket meets {self.text}, or none does")
+        if self.relative_to is None:
+            _check_percent(self._bound)
         return self
+
+    @property
+    def _bound(self) -> float:
+        return self.at_least if self.at_least is not None else self.at_most or 0.0
 
     @property
     def text(self) -> str:
         """How people write it: 'clean >= dense - 1'."""
-        relation, bound = (">=", self.at_least) if self.at_least is not None else ("<=", self.at_most)
-        assert bound is not None
+        relation, bound = ">=" if self.at_least is not None else "<=", self._bound
         if self.relative_to is None:
             return f"{self.metric} {relation} {bound:g}"
         return f"{self.metric} {relation} dense {'-' if bound < 0 else '+'} {abs(bound):g}"
@@ -108,6 +122,8 @@ class Objective(Section):
         for name, wrong in unread.items():
             if wrong:
                 raise ValueError(f"{name} has no effect under the kind {self.kind}")
+        if self.floor_clean is not None:
+            _check_percent(self.floor_clean)
         if self.kind == "constrained" and not self.constraints:
             raise ValueError("a constrained objective needs constraints, such as {metric: sparsity, at_least: 30}")
         return self

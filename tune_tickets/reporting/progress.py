@@ -67,6 +67,13 @@ class Note:
     text: str
 
 
+@dataclass(frozen=True)
+class Resumed(Note):
+    """What a search goes on from: the trials that earlier sessions have finished."""
+
+    trials: tuple[TrialFinished, ...]
+
+
 TrialEvent = TrialStarted | StageChanged | Progress | EpochReport | TrialFinished
 Event = TrialEvent | Note
 
@@ -96,7 +103,13 @@ class Board:
 
     def __init__(self, total: int, clock: Callable[[], float]) -> None:
         self._total, self._clock, self._lines = total, clock, dict[Who, Line]()
+        self._earlier: tuple[TrialFinished, ...] = ()
         self.began = clock()
+
+    def recall(self, note: Note) -> None:
+        """Count what earlier sessions have finished, if the note is of that."""
+        if isinstance(note, Resumed):
+            self._earlier = note.trials
 
     def apply(self, event: TrialEvent) -> Line:
         """Take over what the event says; a trial that was not announced is made."""
@@ -143,7 +156,7 @@ class Board:
     def counts(self) -> str:
         """How many trials are done, running and lost; without a number of trials, how many models."""
         counted = [line for line in self.finished if not self._total or isinstance(line.who, int)]
-        ended = [line.finish.status for line in counted if line.finish]
+        ended = [trial.status for trial in self._earlier] + [line.finish.status for line in counted if line.finish]
         done = f"{len(ended)}/{self._total} trials done" if self._total else f"{len(ended)} models done"
         parts = [done, f"{len(self.running)} running"]
         return ", ".join(parts + [f"{ended.count(state)} {state}" for state in UNSUCCESSFUL if state in ended])
@@ -152,22 +165,22 @@ class Board:
         """Best objective so far, time gone and time left, judged by the pace of the trials that have ended."""
         elapsed = self._clock() - self.began
         ended = sum(isinstance(line.who, int) for line in self.finished)
-        left = elapsed / ended * max(self._total - ended, 0) if ended else 0.0
+        left = elapsed / ended * max(self._total - len(self._earlier) - ended, 0) if ended else 0.0
         parts = [*self._best(), f"{clock_text(elapsed)} elapsed"]
         return ", ".join(parts + ([f"about {clock_text(left)} left"] if left else []))
 
     def _best(self) -> list[str]:
         # Oldest first, so that of equals the first one stays the best.
-        trials = [(line.finish, line) for line in self.finished[::-1] if line.finish and isinstance(line.who, int)]
-        able = [(finish.values, line) for finish, line in trials if finish.feasible and finish.values]
+        own = [line.finish for line in self.finished[::-1] if line.finish and isinstance(line.who, int)]
+        able = [(trial.values, trial.number) for trial in (*self._earlier, *own) if trial.feasible and trial.values]
         if not able:
             return []
         vectors = [values for values, _ in able]
         if len(vectors[0]) > 1:
             front = [one for one in vectors if not any(_dominates(other, one) for other in vectors)]
             return [f"{len(front)} on the front"]
-        values, line = max(able, key=lambda pair: pair[0])
-        return [f"best objective {values_text(values)} ({line.name})"]
+        values, number = max(able, key=lambda pair: pair[0])
+        return [f"best objective {values_text(values)} (trial {number})"]
 
 
 def clock_text(seconds: float) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from tune_tickets.config.resources import Resources
+from tune_tickets.errors import TicketsError
 from tune_tickets.trial.execution import execute
 from tune_tickets.trial.lease import LeaseHeld
 from tune_tickets.trial.quarantine import lost
@@ -57,6 +58,31 @@ class LocalRunner:
 
     def run_all(self, stages: Sequence[Stage]) -> list[StageResult]:
         """Compute the stages one after the other."""
+        return [self.run(stage) for stage in stages]
+
+
+class NotStored(TicketsError):
+    """The store has no result of a stage, and none is to be computed."""
+
+
+class StoreReader:
+    """Only looks: gives what the store has, and raises `NotStored` where that ends."""
+
+    def __init__(self, store_url: str) -> None:
+        self._store = Store(store_url)
+
+    def run(self, stage: Stage, on_record: OnRecord | None = None) -> StageResult:
+        """The stored result; one that is damaged would have to be computed again."""
+        try:
+            found = self._store.result(stage)
+        except Unreadable:
+            found = None
+        if found is None:
+            raise NotStored(f"{self._store.url} holds no result of stage '{stage.name}'")
+        return found
+
+    def run_all(self, stages: Sequence[Stage]) -> list[StageResult]:
+        """The stored results, if all are there."""
         return [self.run(stage) for stage in stages]
 
 

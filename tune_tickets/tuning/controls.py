@@ -2,15 +2,19 @@
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Literal
 
+from tune_tickets.config import Settings
 from tune_tickets.config.method import FineTune, RandomTicket
 from tune_tickets.config.title import title
+from tune_tickets.errors import TicketsError
 from tune_tickets.records import ControlRecord, Outcome, TrialRecord, cost_of, headline
 from tune_tickets.reporting.progress import Event, TrialFinished, TrialStarted
 from tune_tickets.space import reference
 from tune_tickets.trial.client import BrokerRunner
 from tune_tickets.trial.pipeline import Pipeline
+from tune_tickets.trial.runner import StoreReader
 from tune_tickets.trial.stage import StageKey
 from tune_tickets.trial.trainable import TrialContext
 
@@ -31,9 +35,16 @@ class DenseControl:
             self._thread.start()
 
     def result(self, ended: Callable[[], bool]) -> ControlRecord | None:
-        """The control, if it is wanted and could be measured; waits for it until the search has `ended`."""
+        """The control, if it is wanted and could be measured; waits for it until the search has `ended`.
+
+        What earlier sessions have measured is there also when this one may not spend anything.
+        """
         while self._wanted and self._thread.is_alive() and not ended():
             self._thread.join(timeout=_LOOK_SECONDS)
+        if self._record is None and self._wanted:
+            pipeline = _reading(self._context, reference(self._context.experiment))
+            with suppress(TicketsError):
+                self._record = _record("dense", 0, pipeline.dense_control(lambda record: None), pipeline)
         return self._record
 
     def close(self) -> None:
@@ -63,7 +74,8 @@ def random_controls(
 ) -> list[ControlRecord]:
     """Random tickets with the winner's number of heads and neurons in every layer, trained as the winner was.
 
-    One that fails is left out and said to; none is begun, or waited for, once the search has `ended`.
+    One that fails is left out and said to; none is begun, or waited for, once the search has `ended`, but those in the
+    store are read.
     """
     outcome = winner.outcome
     if outcome is None or outcome.draw_digest is None or outcome.mask is None:
@@ -78,7 +90,12 @@ def random_controls(
     records = []
     for seed in range(settings.controls.random_seeds):
         if ended():
-            break
+            pipeline = _reading(context, settings)
+            with suppress(TicketsError):
+                records.append(
+                    _record("random", seed, pipeline.random_control(like, seed, lambda record: None, others), pipeline)
+                )
+            continue
         name = f"random-{seed}"
         emit(TrialStarted(name, {}))
         pipeline = Pipeline(settings, context.world, BrokerRunner(broker, context.store_url, name, ended))
@@ -90,6 +107,10 @@ def random_controls(
         records.append(_record("random", seed, measured, pipeline))
         emit(TrialFinished(name, "complete", None, headline(measured.metrics())))
     return records
+
+
+def _reading(context: TrialContext, settings: Settings) -> Pipeline:
+    return Pipeline(settings, context.world, StoreReader(context.store_url))
 
 
 def _record(kind: Literal["dense", "random"], seed: int, outcome: Outcome, pipeline: Pipeline) -> ControlRecord:

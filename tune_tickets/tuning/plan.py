@@ -2,7 +2,6 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tune_tickets.config import Experiment, Settings
@@ -14,9 +13,9 @@ from tune_tickets.config.srnets import MOST_LOOKS, SRNets
 from tune_tickets.space import reference, warm_starts
 from tune_tickets.trial.inventory import inventory
 from tune_tickets.trial.pipeline import Pipeline, World
-from tune_tickets.trial.runner import OnRecord
+from tune_tickets.trial.runner import NotStored, OnRecord, StoreReader
 from tune_tickets.trial.stage import VERSIONS, Stage, StageResult
-from tune_tickets.trial.store import Store, Unreadable
+from tune_tickets.trial.store import Store
 from tune_tickets.tuning.stage_counts import stages_asked, trial_options
 from tune_tickets.tuning.step_times import Work, expected_seconds
 
@@ -44,31 +43,18 @@ class PlannedStage:
         return 0.0 if not self.left else None if self.seconds is None else self.left * self.seconds
 
 
-class _NotCached(Exception):
-    """The walk along a pipeline ends where the store has no result."""
-
-
-class _LookUp:
-    """A runner that only looks."""
+class _LookUp(StoreReader):
+    """Counts what it finds."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        super().__init__(store.url)
         self.cached: Counter[str] = Counter()
 
     def run(self, stage: Stage, on_record: OnRecord | None = None) -> StageResult:
         """The stored result; what follows an absent one cannot be known."""
-        try:
-            found = self._store.result(stage)
-        except Unreadable:
-            found = None  # it will be computed again
-        if found is None:
-            raise _NotCached
+        found = super().run(stage, on_record)
         self.cached[stage.name] += 1
         return found
-
-    def run_all(self, stages: Sequence[Stage]) -> list[StageResult]:
-        """The stored results, if all are there."""
-        return [self.run(stage) for stage in stages]
 
 
 def plan(experiment: Experiment, world: World | None, store: Store, train_rows: int | None) -> list[PlannedStage]:
@@ -114,7 +100,7 @@ def _walk(pipeline: Pipeline, dense: bool) -> None:
             pipeline.dense_control(lambda record: None)
         else:
             pipeline.find_ticket(lambda record: None)
-    except _NotCached:
+    except NotStored:
         return
 
 

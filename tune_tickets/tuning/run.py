@@ -17,8 +17,8 @@ from ray import tune
 from tune_tickets.config import Experiment
 from tune_tickets.errors import SearchStopped, TicketsError
 from tune_tickets.objective import ranked
-from tune_tickets.records import ControlRecord, SearchStatus, Summary
-from tune_tickets.reporting.progress import Event, Note, TrialFinished
+from tune_tickets.records import ControlRecord, SearchStatus, Summary, TrialRecord
+from tune_tickets.reporting.progress import Event, Note, Resumed, TrialFinished
 from tune_tickets.space import trials_wanted
 from tune_tickets.tracking.protocol import AnyTracker, open_tracker
 from tune_tickets.trial.client import ON_HEAD, BrokerRunner, start_broker
@@ -94,7 +94,7 @@ def _run(
         records = results.read_trials()
         searcher = TicketSearch(experiment, open_storage(results.optuna), records, retry_errors)
         if resume:
-            emit(Note(searcher.found.describe()))
+            emit(_resumed(searcher, records, retry_errors))
         tracker = open_tracker(
             settings.tracking,
             results.folder,
@@ -219,6 +219,15 @@ def _close(
             f"What was done is in {results.folder}; mend the cause and go on with: tune-tickets resume {results.folder}"
         )
     return Finished(summary, (*undrawn, *report.problems, *tracker.problems))
+
+
+def _resumed(searcher: TicketSearch, records: list[TrialRecord], retry_errors: bool) -> Resumed:
+    """What there is to go on from; a trial that is tried again is not done."""
+    done = [record for record in records if not (retry_errors and record.status == "failed")]
+    trials = [
+        TrialFinished(each.number, each.status, each.values, {}, feasible=each.feasible is not False) for each in done
+    ]
+    return Resumed(searcher.found.describe(), tuple(trials))
 
 
 def _hear(emit: Callable[[Event], None], failures: list[str], event: Event) -> None:

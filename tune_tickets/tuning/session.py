@@ -14,6 +14,7 @@ from tune_tickets.errors import ResourceError
 from tune_tickets.offline import is_offline, offline_environment
 from tune_tickets.trial import guard
 from tune_tickets.trial.ground import Ground, common_ground
+from tune_tickets.tuning.address import check_address
 from tune_tickets.tuning.cluster import check_cluster
 
 _QUIET = {
@@ -81,6 +82,8 @@ def _join(resources: Resources, environment: dict[str, Any]) -> None:
             "call ray.shutdown() first, or run the search in another process"
         )
     try:
+        if resources.address:
+            check_address(resources.address)
         ray.init(
             address=resources.address or "local",
             runtime_env=environment,
@@ -93,6 +96,11 @@ def _join(resources: Resources, environment: dict[str, Any]) -> None:
             f"no Ray cluster answers at resources.address={resources.address!r} ({error}). "
             "Start one with 'ray start --head', or set resources.address to null for a local session"
         ) from None
+    except ResourceError:
+        raise
+    except Exception as error:  # Ray has no type of its own for a node that does not start, or of another version
+        where = f"join the cluster at {resources.address}" if resources.address else "start on this machine"
+        raise ResourceError(f"Ray could not {where}: {error} What is finished is kept; try again") from error
 
 
 def alive_nodes() -> int:
