@@ -9,8 +9,8 @@ from tune_tickets.records import CleanFigures, Outcome, Sparsity, TrialRecord
 from tune_tickets.reporting.progress import TrialFinished
 from tune_tickets.trial.client import StageFailed
 from tune_tickets.trial.trainable import TrialContext
-from tune_tickets.tuning import controls
-from tune_tickets.tuning.controls import DenseControl, random_controls
+from tune_tickets.tuning import controls, random_controls
+from tune_tickets.tuning.controls import DenseControl
 
 
 @pytest.fixture
@@ -21,7 +21,8 @@ def context(tmp_path):
 
 @pytest.fixture
 def winner(make_outcome):
-    return TrialRecord(id="t000", number=0, status="complete", params={}, outcome=make_outcome())
+    outcome = make_outcome()
+    return TrialRecord(id="t000", number=0, status="complete", params={}, outcome=outcome, values=(1.0,), feasible=True)
 
 
 @pytest.fixture
@@ -55,21 +56,28 @@ class FakePipeline:
 def fake_pipeline(monkeypatch, make_outcome):
     FakePipeline.outcome = make_outcome()
     monkeypatch.setattr(controls, "Pipeline", FakePipeline)
+    monkeypatch.setattr(random_controls, "Pipeline", FakePipeline)
 
 
 def test_a_random_control_that_fails_leaves_the_others(context, winner):
     events = []
-    found = random_controls(context, None, winner, events.append, lambda: False)
+    found = random_controls.random_controls(context, None, [winner], events.append, lambda: False)
     assert [control.seed for control in found] == [0, 2]
     [failed] = [event for event in events if isinstance(event, TrialFinished) and event.status == "failed"]
     assert (failed.number, "out of memory" in failed.note) == ("random-1", True)
 
 
 def test_no_control_is_begun_when_the_search_has_ended(context, winner):
-    asked = iter([False, True, True, True, True])
     events = []
-    assert random_controls(context, None, winner, events.append, lambda: next(asked)) == []
-    assert [event.status for event in events if isinstance(event, TrialFinished)] == ["interrupted"]
+    assert random_controls.random_controls(context, None, [winner], events.append, lambda: True) == []
+    assert events == []
+
+
+def test_a_control_is_not_waited_for_when_the_search_ends(context, winner):
+    events = []
+    begun = lambda: bool(events)  # noqa: E731 - the search ends as soon as the first control has begun
+    assert random_controls.random_controls(context, None, [winner], events.append, begun) == []
+    assert {event.status for event in events if isinstance(event, TrialFinished)} == {"interrupted"}
 
 
 def test_a_dense_control_that_fails_is_said_and_left_out(context):
