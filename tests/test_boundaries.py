@@ -10,6 +10,7 @@ OPEN = {"config", "errors", "records"}
 """Schemas, errors and result records are plain data: any room may import them."""
 MAY_IMPORT = {
     "config": set(),
+    "records": set(),
     "space": set(),
     "tickets": set(),
     "models": {"tickets"},

@@ -38,6 +38,9 @@ def runs_of(folder: Path) -> list:
     return client.search_runs(experiments)
 
 
+CONTROLS = ("controls.random=true", "controls.random_of=all", "controls.epochs=true")
+
+
 def artifacts_of(folder: Path, run) -> list[str]:
     from mlflow import MlflowClient
 
@@ -62,12 +65,12 @@ def registered(folder: Path, name: str):
 
 def test_a_search_leaves_everything_the_readme_promises(cli, tiny_yaml, tmp_path, environment):
     out = tmp_path / "out"
-    code, printed = cli("run", tiny_yaml, "--output", out, "controls.random=true")
+    code, printed = cli("run", tiny_yaml, "--output", out, *CONTROLS)
     assert code == 0, printed
     summary = summary_of(out)
     assert summary.status == "finished"
     assert [trial.status for trial in summary.trials] == ["complete"] * 3
-    assert {control.kind for control in summary.controls} == {"dense", "random"}
+    check_controls(summary)
     assert summary.stages["search"].asked == 3
     assert len({trial.stages[0].digest for trial in summary.trials}) == 1, "one trajectory serves all ratios and gammas"
     assert summary.stages["search"].computed < 3
@@ -76,13 +79,33 @@ def test_a_search_leaves_everything_the_readme_promises(cli, tiny_yaml, tmp_path
     check_runs(out, summary)
     assert left_behind(environment[TAG]) == []
 
-    code, printed = cli("plan", tiny_yaml, "controls.random=true", f"store={out / 'store'}")
+    code, printed = cli("plan", tiny_yaml, *CONTROLS, f"store={out / 'store'}")
     assert code == 0, printed
     assert "search" in printed
     # On the same store, to spare the gate further searches: what it gives back, mends, and cannot mend.
     check_repeated(cli, tiny_yaml, out, tmp_path / "again")
     check_mended(cli, tiny_yaml, out / "store", tmp_path / "mended")
     check_tried_again(cli, tiny_yaml, out / "store", tmp_path / "broken")
+
+
+def check_controls(summary):
+    """A random ticket like every one that was measured, and the epochs of winner and dense control."""
+    dense, own, *others = summary.controls
+    assert (dense.name, own.name) == ("dense", "random-0")
+    ids = {trial.id for trial in summary.trials}
+    assert {summary.selected.trial, *(control.like for control in others)} == ids
+    outcomes = {trial.id: trial.outcome for trial in summary.trials} | {None: winner_of(summary).outcome}
+    for control in (own, *others):
+        assert control.outcome.sparsity == outcomes[control.like].sparsity
+        assert control.outcome.mask != outcomes[control.like].mask
+    assert "random-0" in {comparison.other for comparison in summary.selected.comparisons}
+    assert not {control.name for control in others} & {comparison.other for comparison in summary.selected.comparisons}
+    winner, whole = summary.epochs
+    assert (winner.model, whole.model) == (summary.selected.trial, "dense")
+    for record, final in ((winner, winner_of(summary).outcome), (whole, dense.outcome)):
+        assert [figures.epoch for figures in record.epochs] == list(range(1, 9))
+        assert (record.epochs[-1].clean, record.epochs[-1].attacks) == (final.clean, final.attacks)
+    assert summary.stages["epochs"].computed == 2
 
 
 def check_files(out, printed, summary):
@@ -103,7 +126,7 @@ def check_files(out, printed, summary):
     assert f"a sample to judge: {out / 'substitutions.txt'}" in printed
     drawn = {path.stem for path in (out / "pictures").glob("*.svg")}
     wanted = {"front", "patterns", "mask-distances", "sparsity-neurons", "epochs", "losses", "parallel", "examples"}
-    assert wanted <= drawn
+    assert wanted | {"epochs-attacked"} <= drawn
     assert {path.stem for path in (out / "pictures").glob("*.png")} == drawn
     assert f"Pictures: {out / 'pictures'}" in printed
     assert "Mask distance between mini-epochs" in (out / "report.html").read_text(encoding="utf-8")
@@ -113,10 +136,11 @@ def check_files(out, printed, summary):
 def check_runs(out, summary):
     runs = runs_of(out)
     [parent] = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
-    assert len(runs) == 1 + 3 + 2
+    assert len(runs) == 1 + 3 + len(summary.controls)
     assert all(run.info.status == "FINISHED" for run in runs)
     assert {one.tags[0].value for run in runs for one in run.inputs.dataset_inputs} == {"train", "select"}
     [best] = [run for run in runs if run.data.tags.get("selected") == "true"]
+    assert best.data.metrics["epoch/clean"] == best.data.metrics["clean"], "the last epoch is the ticket itself"
     assert registered(out, "tiny").run_id == best.info.run_id
     assert {"substitutions.txt", "pictures", "report.html"} <= set(artifacts_of(out, parent))
 
@@ -127,7 +151,7 @@ def check_repeated(cli, tiny_yaml, out, again):
     winner, ticket = winner_of(summary), load_ticket(out / summary.selected.ticket)
     [blob] = (out / "store" / "retrain" / winner.outcome.retrain_digest).rglob("ticket.safetensors")
     blob.write_bytes(blob.read_bytes()[:-1])
-    code, printed = cli("run", tiny_yaml, "--output", again, "controls.random=true", "--store", out / "store")
+    code, printed = cli("run", tiny_yaml, "--output", again, *CONTROLS, "--store", out / "store")
     assert code == 0, printed
     repeated = summary_of(again)
     assert all(use.computed == 0 for use in repeated.stages.values())

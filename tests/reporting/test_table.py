@@ -5,6 +5,7 @@ from rich.console import Console
 
 from tests.reporting.conftest import BASELINES, BOTH, make_attack, make_cost, make_outcome, make_summary, make_trial
 from tune_tickets.records import ControlRecord, MaskedHead, Selection, StageUse, TransferFigures
+from tune_tickets.reporting.rows import rows, winner_and_controls
 from tune_tickets.reporting.table import print_table
 
 NUMBERS = ("84.4 ±4.5", "23.0 [15.8-32.2]", "74.5", "1023.4", "16.7", "30.0", "12.5", "21.35", "33.00", "0.500")
@@ -154,6 +155,17 @@ def test_random_controls_carry_their_seed():
     random = ControlRecord(kind="random", seed=3, outcome=make_outcome(), stages=())
     text = drawn(make_summary([make_trial(0)], controls=(random,)), 120)
     assert row_of(text, "random-3")
+
+
+def test_random_tickets_like_a_trial_stand_in_the_table_where_that_does():
+    trials = [make_trial(number, method="robustt", title="robustt") for number in (0, 1, 2)]
+    controls = tuple(
+        ControlRecord(kind="random", seed=0, like=like, outcome=make_outcome(), stages=())
+        for like in (None, "t1", "t2")
+    )
+    summary = make_summary(trials, controls=controls)
+    assert [row.name for row in rows(summary, 2)] == ["trial 0", "trial 2", "random-0", "random-t2-0"]
+    assert [row.name for row in winner_and_controls(summary)] == ["trial 0", "random-0"]
 
 
 def test_a_vector_objective_shows_all_its_values():

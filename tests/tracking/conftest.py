@@ -66,7 +66,7 @@ def make_trial(number=0, status="complete", **changes):
     return TrialRecord(**(fields | changes))
 
 
-def make_summary(trials, selected="t0", front=("t0",), controls=(), status="finished"):
+def make_summary(trials, selected="t0", front=("t0",), controls=(), status="finished", epochs=()):
     return Summary(
         experiment="demo",
         config_digest="digest",
@@ -74,6 +74,7 @@ def make_summary(trials, selected="t0", front=("t0",), controls=(), status="fini
         status=status,
         trials=tuple(trials),
         controls=tuple(controls),
+        epochs=tuple(epochs),
         selected=Selection(trial=selected, ticket="ticket", reason="Trial 0 has the best objective."),
         front=tuple(front),
         threat_models=(ThreatRecord(name="textfooler/minilm", fingerprint="f00d", resources={"neighbours": "minilm"}),),

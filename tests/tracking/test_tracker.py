@@ -10,7 +10,7 @@ import pytest
 
 from tests.tracking.conftest import SETTINGS, make_control, make_outcome, make_summary, make_trial
 from tune_tickets.errors import TicketsError
-from tune_tickets.records import Cost, Training
+from tune_tickets.records import Cost, EpochFigures, EpochsRecord, Training
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.integration
@@ -47,6 +47,35 @@ def test_a_finished_trial_shows_its_figures_under_the_names_of_the_records(open_
     assert run.data.metrics["aua/textfooler/minilm"] == 23.0
     assert run.data.metrics["objective"] == 53.5
     assert run.data.params == {"method.kind": "earlyrobust", "method.gamma": "0.1"}
+
+
+def test_random_controls_like_several_trials_have_runs_of_their_own_also_after_a_crash(open_again, runs):
+    controls = [
+        make_control().model_copy(update={"kind": "random", "like": like, "seed": seed})
+        for like in (None, "t1")
+        for seed in (0, 1)
+    ]
+    for _ in range(2):
+        tracker = open_again()
+        for control in controls:
+            tracker.log_control(control, {})
+    found = runs()
+    assert set(found) == {"demo", "random-0", "random-1", "random-t1-0", "random-t1-1"}
+    assert [found[name].data.tags.get("like") for name in ("random-0", "random-t1-1")] == [None, "t1"]
+
+
+def test_attacks_after_every_epoch_are_curves_of_the_models_run(open_again, runs, client):
+    outcome = make_outcome()
+    epochs = [EpochFigures(epoch=epoch, clean=outcome.clean, attacks=outcome.attacks) for epoch in (1, 2)]
+    records = [EpochsRecord(model=model, epochs=epochs) for model in ("t0", "dense")]
+    for _ in range(2):
+        tracker = open_again()
+        tracker.finish(make_summary([make_trial(0)], controls=[make_control()], epochs=records), {})
+        assert tracker.problems == ()
+    for name in ("trial 0", "dense"):
+        assert points(client, runs()[name], "epoch/aua/textfooler/minilm") == [(1, 23.0), (2, 23.0)]
+        assert points(client, runs()[name], "epoch/clean") == [(1, 84.0), (2, 84.0)]
+        assert [step for step, _ in points(client, runs()[name], "clean")] == [0], "that of the tables stays alone"
 
 
 def test_runs_carry_the_title_that_tables_use(open_again, runs):

@@ -14,8 +14,8 @@ from tune_tickets.trial.runner import LocalRunner, NotStored, StoreReader
 from tune_tickets.trial.stage import StageKey
 from tune_tickets.trial.store import Store
 from tune_tickets.trial.trainable import TrialContext
-from tune_tickets.tuning import controls
-from tune_tickets.tuning.controls import DenseControl, random_controls
+from tune_tickets.tuning import controls, random_controls
+from tune_tickets.tuning.controls import DenseControl
 from tune_tickets.tuning.preflight import preflight
 
 
@@ -27,7 +27,8 @@ def context(tmp_path):
 
 @pytest.fixture
 def winner(make_outcome):
-    return TrialRecord(id="t000", number=0, status="complete", params={}, outcome=make_outcome())
+    outcome = make_outcome()
+    return TrialRecord(id="t000", number=0, status="complete", params={}, outcome=outcome, values=(1.0,), feasible=True)
 
 
 @pytest.fixture
@@ -63,21 +64,28 @@ class FakePipeline:
 def fake_pipeline(monkeypatch, make_outcome):
     FakePipeline.outcome = make_outcome()
     monkeypatch.setattr(controls, "Pipeline", FakePipeline)
+    monkeypatch.setattr(random_controls, "Pipeline", FakePipeline)
 
 
 def test_a_random_control_that_fails_leaves_the_others(context, winner):
     events = []
-    found = random_controls(context, None, winner, events.append, lambda: False)
+    found = random_controls.random_controls(context, None, [winner], events.append, lambda: False)
     assert [control.seed for control in found] == [0, 2]
     [failed] = [event for event in events if isinstance(event, TrialFinished) and event.status == "failed"]
     assert (failed.number, "out of memory" in failed.note) == ("random-1", True)
 
 
 def test_no_control_is_begun_when_the_search_has_ended(context, winner):
-    asked = iter([False, True, True, True, True])
     events = []
-    assert random_controls(context, None, winner, events.append, lambda: next(asked)) == []
-    assert [event.status for event in events if isinstance(event, TrialFinished)] == ["interrupted"]
+    assert random_controls.random_controls(context, None, [winner], events.append, lambda: True) == []
+    assert events == []
+
+
+def test_a_control_is_not_waited_for_when_the_search_ends(context, winner):
+    events = []
+    begun = lambda: bool(events)  # noqa: E731 - the search ends as soon as the first control has begun
+    assert random_controls.random_controls(context, None, [winner], events.append, begun) == []
+    assert {event.status for event in events if isinstance(event, TrialFinished)} == {"interrupted"}
 
 
 def test_a_dense_control_that_fails_is_said_and_left_out(context):
@@ -120,13 +128,18 @@ def measured(tiny_yaml, tmp_path, monkeypatch):
     outcome = pipeline().find_ticket(lambda record: None)
     pipeline().dense_control(lambda record: None)
     pipeline().random_control(StageKey("draw", outcome.draw_digest, outcome.mask), 0, lambda record: None)
-    winner = TrialRecord(id="t000", number=0, status="complete", params={}, outcome=outcome)
+    winner = TrialRecord(
+        id="t000", number=0, status="complete", params={}, values=(1.0,), feasible=True, outcome=outcome
+    )
     return TrialContext(experiment, world, url, "broker"), winner
 
 
 def test_what_earlier_sessions_have_measured_is_kept_by_one_that_may_spend_nothing(measured):
     context, winner = measured
     dense = DenseControl(context, None, lambda event: None)
-    found = [dense.result(lambda: True), *random_controls(context, None, winner, pytest.fail, lambda: True)]
+    found = [
+        dense.result(lambda: True),
+        *random_controls.random_controls(context, None, [winner], pytest.fail, lambda: True),
+    ]
     assert [(control.kind, control.seed) for control in found] == [("dense", 0), ("random", 0)]
     assert all(stage.cached for control in found for stage in control.stages)

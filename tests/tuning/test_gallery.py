@@ -9,7 +9,7 @@ from tune_tickets.attacks.figures import write_parquet
 from tune_tickets.attacks.rows import AttackRecord
 from tune_tickets.config import load_experiment
 from tune_tickets.confirmation import Confirmation, ConfirmedModel, SeedRun
-from tune_tickets.records import ControlRecord, StageRecord, TransferFigures
+from tune_tickets.records import ControlRecord, EpochFigures, EpochsRecord, StageRecord, TransferFigures
 from tune_tickets.reporting.pictures import draw_gallery
 from tune_tickets.tickets.distance import Trajectory
 from tune_tickets.tickets.mask import StructuredMask
@@ -87,6 +87,17 @@ def test_figures_on_further_tasks_are_kept_apart(folder):
     assert (measured.metrics["aua"], measured.tasks["qnli"]["aua"], dense.tasks) == (30.0, 12.0, {})
 
 
+def test_epochs_attacked_are_taken_from_the_summary(folder):
+    figures = [make_outcome(clean, attacks=[make_attack(aua=30.0)]) for clean in (70.0, 80.0)]
+    epochs = tuple(
+        EpochFigures(epoch=number, clean=one.clean, attacks=one.attacks) for number, one in enumerate(figures, start=1)
+    )
+    records = (EpochsRecord(model="t0", title="robustt", epochs=epochs), EpochsRecord(model="dense", left_out="why"))
+    winner, dense = gather(folder.results, make_summary([make_measured_trial(folder)], epochs=records)).epochs
+    assert (winner.model, winner.title, [one["clean"] for one in winner.metrics]) == ("t0", "robustt", [70.0, 80.0])
+    assert (dense.metrics, dense.left_out) == ((), "why")
+
+
 def test_random_controls_become_one_pattern_over_their_seeds(folder):
     trial = make_measured_trial(folder)
     controls = []
@@ -94,6 +105,9 @@ def test_random_controls_become_one_pattern_over_their_seeds(folder):
         drawn = folder.keep_mask(heads, 10 + seed)
         outcome = make_outcome().model_copy(update={"draw_digest": drawn.digest})
         controls.append(ControlRecord(kind="random", seed=seed, outcome=outcome, stages=()))
+    other = folder.keep_mask(~KEPT, 20)  # like another trial: other counts
+    outcome = make_outcome().model_copy(update={"draw_digest": other.digest})
+    controls.append(ControlRecord(kind="random", seed=0, like="t1", outcome=outcome, stages=()))
     winner, random = gather(folder.results, make_summary([trial], controls=tuple(controls))).patterns
     assert (winner.name, winner.tickets, winner.structured) == ("t0", 1, True)
     assert winner.heads == ((100.0, 100.0, 100.0, 0.0), (100.0, 100.0, 100.0, 0.0))

@@ -120,6 +120,24 @@ def test_a_random_subnetwork_is_cut_from_the_weights_that_pruning_starts_from(pl
     assert stages["draw"][0] - without["draw"][0] == 2
 
 
+def test_every_trial_may_get_random_tickets_of_its_own(planned):
+    method, controls = "{kind: robustt}", ("controls.random=true", "controls.random_seeds=2", "controls.random_of=all")
+    without, stages = planned(method), planned(method, *controls)
+    more = {name: stages[name][0] - without[name][0] for name in ("draw", "retrain", "evaluate", "attack")}
+    assert set(more.values()) == {3 * 2}, "three trials, two seeds"
+
+
+def test_winner_and_dense_control_are_attacked_after_all_epochs_but_the_last(planned):
+    # 5 epochs at most for the winner, 2 for the dense control, as in the first choice; 8 rows in shards of 3.
+    overrides = ("retraining.epochs={choice: [2, 5]}", "evaluation.shard=3")
+    without = planned("{kind: robustt}", *overrides)
+    stages = planned("{kind: robustt}", *overrides, "controls.epochs=true")
+    assert stages["epochs"] == (2, "16 passes of 16 rows")
+    assert stages["evaluate"][0] - without["evaluate"][0] == 4 + 1
+    assert stages["attack"][0] - without["attack"][0] == (4 + 1) * 3
+    assert "epochs" not in without
+
+
 def test_methods_that_lack_a_setting_are_not_planned_with_it(planned):
     stages = planned(
         "{kind: {choice: [finetune, srnets]}, epochs: {choice: [2.0], when: {method.kind: srnets}}, "

@@ -10,7 +10,7 @@ import pytest
 from tests.reporting.conftest import make_outcome, make_summary, make_trial
 from tests.trial.conftest import experiment, ignore, make_pipeline, store_url, world  # noqa: F401 - fixtures
 from tune_tickets.cli.app import main
-from tune_tickets.records import StageRecord
+from tune_tickets.records import ControlRecord, EpochsRecord, StageRecord
 from tune_tickets.reporting.summary import write_summary
 from tune_tickets.trial.in_use import STALE_SECONDS, in_use, searches_at_work
 from tune_tickets.trial.inventory import inventory, verify
@@ -83,6 +83,30 @@ def test_weights_stay_for_the_last_experiments_and_for_what_each_shows(store, tm
     assert store.find("retrain", old_worse).record == {}, "its figures stay"
     assert verify(store, again, lambda done, total: None) == [], "what was pruned is not damaged"
     assert removals(store, again, users, Policy(keep_last=1)) == []
+
+
+def test_models_between_epochs_and_random_tickets_of_others_than_the_winner_are_not_kept(store, tmp_path):
+    def noted(name, number, *files):
+        digest = finish(store, name, number, *files)
+        return digest, (StageRecord(name=name, digest=digest, cached=False, seconds=1.0),)
+
+    compared, own = noted("retrain", 1, "ticket.safetensors")
+    like, other = noted("retrain", 2, "ticket.safetensors")
+    between, epochs = noted("epochs", 3, "ticket-001.safetensors", "ticket-002.safetensors")
+    folder = tmp_path / "results" / "old"
+    folder.mkdir(parents=True)
+    (folder / "config.yaml").write_text("name: x\n")
+    controls = [
+        ControlRecord(kind="random", seed=0, like=trial, outcome=make_outcome(), stages=stages)
+        for trial, stages in ((None, own), ("t1", other))
+    ]
+    record = EpochsRecord(model="t0", stages=epochs)
+    write_summary(make_summary([make_trial(0)], controls=tuple(controls), epochs=(record,)), folder)
+    found = removals(store, inventory(store), store_users(folder), Policy(keep_last=0))
+    assert gone(store, found) == {f"retrain/{like}", f"epochs/{between}"}
+    [epoch_by_epoch] = [item for item in found if item.entry.name == "epochs"]
+    assert len(epoch_by_epoch.paths) == 2
+    assert compared not in {item.entry.digest for item in found}
 
 
 def test_of_a_masked_language_model_of_imp_and_of_a_mask_training_only_what_is_large_goes(store, tmp_path):

@@ -70,7 +70,7 @@ def prune(place: Path | None, url: str | None, keep_last: int, orphans: bool, ye
     found = removals(store, inventory(store), users, Policy(keep_last, orphans))
     kept = ", ".join(user.folder.name for user in users[:keep_last]) or "none"
     print(f"{len(users)} experiments found; all weights of the last {keep_last} stay ({kept}),")
-    print("and of every one those of its front, its selected ticket and its controls.")
+    print("and of every one those of its front, its selected ticket and what that is compared with.")
     for what, removed in _by_kind(found).items():
         print(f"  {what}: {len(removed)}, {decimal(sum(removal.size for removal in removed))}")
     freed = decimal(sum(removal.size for removal in found))

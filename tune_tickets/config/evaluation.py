@@ -1,6 +1,6 @@
 """`evaluation:` and `controls:` what is measured of a trained ticket, and what it is compared with."""
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -60,5 +60,15 @@ class Controls(Section):
     """Models that every ticket is compared with."""
 
     dense: bool = Field(True, description="Fine-tune and attack the whole model with the same retraining")
-    random: bool = Field(False, description="Train and attack random tickets of the winner's sparsity")
-    random_seeds: int = Field(1, ge=1, le=20, description="How many random tickets")
+    random: bool = Field(False, description="Train and attack random tickets of the sparsity of found ones")
+    random_seeds: int = Field(1, ge=1, le=20, description="How many random tickets of each sparsity")
+    random_of: Literal["winner", "front", "all"] = Field(
+        "winner",
+        description="The tickets whose sparsity in every layer they have: the winner, also those of the front, or all "
+        "that were measured; the last gives the pictures over sparsity a line of random tickets",
+    )
+    epochs: bool = Field(
+        False,
+        description="Attack the winner and the dense control after every epoch of their training (RobustT Fig. 4); "
+        "both are trained once more for it",
+    )

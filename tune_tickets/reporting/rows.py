@@ -48,20 +48,24 @@ Group = tuple[Column, ...]
 
 
 def rows(summary: Summary, top: int) -> list[Row]:
-    """The `top` finished trials and the best of every method, the selected one first; below them every control."""
+    """The `top` finished trials and the best of every method, the selected one first; below them their controls."""
     done = [trial for trial in summary.trials if trial.status == "complete" and trial.outcome is not None]
     done.sort(key=lambda trial: (trial.id != summary.selected.trial, -_mean(trial.values), trial.number))
     shown = [_trial_row(trial, trial.outcome, summary) for trial in done if trial.outcome is not None]
     best_of = {row.method: row for row in reversed(shown)}
     kept = [row for index, row in enumerate(shown) if index < top or best_of[row.method] is row]
-    return kept + [_control_row(control, summary) for control in summary.controls]
+    names, numbers = {row.name for row in kept}, {trial.id: trial.number for trial in done}
+    beside = [
+        control for control in summary.controls if control.like is None or f"trial {numbers.get(control.like)}" in names
+    ]
+    return kept + [_control_row(control, summary) for control in beside]
 
 
 def winner_and_controls(summary: Summary) -> list[Row]:
-    """The selected trial, if there is one, and every control."""
+    """The selected trial, if there is one, and the controls that it is compared with."""
     found = [trial for trial in summary.trials if trial.id == summary.selected.trial]
     winner = [_trial_row(trial, trial.outcome, summary) for trial in found if trial.outcome is not None]
-    return winner + [_control_row(control, summary) for control in summary.controls]
+    return winner + [_control_row(control, summary) for control in summary.controls if control.like is None]
 
 
 def groups(shown: Iterable[Row], plus_minus: str) -> list[Group]:

@@ -21,7 +21,7 @@ COST_LEGEND = (
 
 
 def print_table(summary: Summary, console: Console, top: int = TOP) -> None:
-    """Print the best `top` trials, the best of every method and all controls, then what can be said of them."""
+    """Print the best `top` trials, the best of every method and their controls, then what can be said of them."""
     shown = rows(summary, top)
     say(console, _count(summary, top))
     if shown:

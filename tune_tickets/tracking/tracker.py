@@ -11,7 +11,7 @@ from typing import Any
 
 from tune_tickets.confirmation import Confirmation, ConfirmedModel, SeedRun
 from tune_tickets.errors import TicketsError
-from tune_tickets.records import ControlRecord, SearchStatus, Summary, TrialRecord, headline
+from tune_tickets.records import ControlRecord, EpochsRecord, SearchStatus, Summary, TrialRecord, headline
 from tune_tickets.tracking import tags as tagging
 from tune_tickets.tracking.backlog import Backlog
 from tune_tickets.tracking.coordinates import coordinates
@@ -162,9 +162,17 @@ class Tracker:
         self._feed(run)
         self._book.write_finals(run, control.outcome.metrics() | _cost(control))
         named = {"control": control.kind, "title": control.title, "method": tagging.METHODS[control.kind]}
+        named["like"] = control.like or ""
         self._book.write_tags(run, named | tagging.outcome_tags(control.outcome))
         self._book.set_status(run, "FINISHED")
         return run
+
+    def _settle_epochs(self, record: EpochsRecord) -> None:
+        """Real attacks epoch by epoch as curves of the run of the model, under names that its own figures have not."""
+        key = "control/dense" if record.model == "dense" else record.model
+        for figures in record.epochs:
+            metrics = {f"epoch/{name}": value for name, value in headline(figures.metrics()).items()}
+            self._book.write_points(self._children[key], metrics, figures.epoch)
 
     def finish(self, summary: Summary, artifacts: Mapping[str, Path]) -> None:
         """Bring MLflow in line with the summary, mark winner and front, and close the parent run."""
@@ -182,6 +190,8 @@ class Tracker:
                 self._book.write_finals(self._parent, trial.outcome.metrics() | _objective(trial))
         for control in summary.controls:
             self._settle_control(control)
+        for record in summary.epochs:
+            self._settle_epochs(record)
         self._close_strays()
         self._book.write_tags(self._parent, tagging.summary_tags(summary))
         self._book.attach_text(self._parent, "summary.json", summary.model_dump_json(indent=2))

@@ -4,10 +4,10 @@ search -> draw -> retrain -> evaluate -> ood -> attack
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from tune_tickets.attacks.threat import RULES_VERSION, ThreatModel
+from tune_tickets.attacks.threat import ThreatModel
 from tune_tickets.config import Settings
 from tune_tickets.config.ablation import Ablation
 from tune_tickets.config.debiasing import Debiasing
@@ -15,9 +15,9 @@ from tune_tickets.config.method import Drawing, EarlyBird, FineTune, Imp, ORTick
 from tune_tickets.config.orticket import CORPUS, TASK
 from tune_tickets.config.retraining import Retraining
 from tune_tickets.config.srnets import SRNets, Start
-from tune_tickets.records import AttackFigures, CleanFigures, MaskedHead, OodFigures, Outcome, Sparsity, StageRecord
-from tune_tickets.trial.attacking import Beaten, ShardedAttack, best_possible, bounds
-from tune_tickets.trial.corpus import masked_lm_stage, searched_lm_stage
+from tune_tickets.records import CleanFigures, MaskedHead, Outcome, Sparsity, StageRecord
+from tune_tickets.trial.corpus import searched_lm_stage
+from tune_tickets.trial.measuring import MeasuringSteps, Rival
 from tune_tickets.trial.quarantine import Lost
 from tune_tickets.trial.runner import OnRecord, Runner
 from tune_tickets.trial.runner import later as _later
@@ -29,8 +29,6 @@ from tune_tickets.trial.transferring import transferred
 Got = TypeVar("Got")
 _MOST_LOST = 8
 """More than any stage reads: whoever still finds something lost then fails."""
-Rival = Callable[[Mapping[str, float]], tuple[float, ...] | None]
-"""Given what is known and the most that accuracy under each attack can be: the values within reach, if they lose."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,7 @@ class World:
 
 
 @dataclass
-class Pipeline(SubnetworkSteps):
+class Pipeline(SubnetworkSteps, MeasuringSteps):
     """The stages of one model under fixed settings. Every stage asked for is noted in `stages`."""
 
     settings: Settings
@@ -195,40 +193,6 @@ class Pipeline(SubnetworkSteps):
         attacks = self._under_attack(trained, evaluated, unattacked, rival)
         return unattacked.model_copy(update={"attacks": attacks})
 
-    def _out_of_distribution(self, trained: StageResult) -> tuple[OodFigures, ...]:
-        """Every OOD twin of the task, on its select rows."""
-        inputs = {"eval_batch_size": self.settings.evaluation.batch_size}
-        twins = self.world.twins.values()
-        measured = self._run_all([Stage("ood", inputs, {"twin": twin, "retrain": trained.key}) for twin in twins])
-        return tuple(OodFigures.model_validate(result.record["ood"]) for result in measured)
-
-    def _under_attack(
-        self, trained: StageResult, evaluated: StageResult, unattacked: Outcome, rival: Rival | None
-    ) -> tuple[AttackFigures, ...]:
-        """Every threat model: all shards at once, or one by one while the ticket can still beat its rival."""
-        masked_lm = self._run(self._masked_lm(), _unheard) if self.world.corpus is not None else None
-        attacks = [
-            ShardedAttack(each, self._shards(trained, each, masked_lm), evaluated, masked_lm)
-            for each in self.world.threats
-        ]
-        if rival is None:
-            results = iter(self._run_all([shard for attack in attacks for shard in attack.shards]))
-            for attack in attacks:
-                attack.done += [next(results) for _ in attack.shards]
-        else:
-            self._attack_while_it_can_win(attacks, unattacked.metrics(), rival)
-        return tuple(attack.figures() for attack in attacks)
-
-    def _attack_while_it_can_win(
-        self, attacks: Sequence[ShardedAttack], known: Mapping[str, float], rival: Rival
-    ) -> None:
-        for attack in attacks:
-            for shard in attack.left:
-                beaten = rival({**known, **best_possible(attacks)})
-                if beaten is not None:
-                    raise Beaten(beaten, sum(each.rows_done() for each in attacks))
-                attack.done += self._run_all([shard])
-
     def _search(self, method: EarlyBird) -> Stage:
         on = method.search_on if isinstance(method, ORTicket) else TASK
         if isinstance(method, ORTicket) and on == CORPUS:
@@ -294,35 +258,6 @@ class Pipeline(SubnetworkSteps):
         trained = self._run(self._retrain(None, finetuning), _unheard)
         inputs = {"eval_batch_size": self.settings.evaluation.batch_size}
         return Stage("teacher", inputs, {"data": self.world.data, "retrain": trained.key})
-
-    def _evaluate(self, trained: StageResult) -> Stage:
-        evaluation = self.settings.evaluation
-        inputs = {"eval_batch_size": evaluation.batch_size, "rows": evaluation.rows, "seed": self.settings.seed}
-        return Stage("evaluate", inputs, {"data": self._measured_on, "retrain": trained.key})
-
-    @property
-    def _measured_on(self) -> StageKey:
-        return self.world.measured or self.world.data
-
-    def _shards(self, trained: StageResult, threat: ThreatModel, masked_lm: StageResult | None) -> tuple[Stage, ...]:
-        evaluation = self.settings.evaluation
-        inputs = {
-            "seed": self.settings.seed,
-            "threat": asdict(threat),
-            "rules": RULES_VERSION,
-            "rows": evaluation.rows,
-            "eval_batch_size": evaluation.batch_size,
-        }
-        upstream = {"data": self._measured_on, "retrain": trained.key}
-        if masked_lm is not None and threat.fits_masked_lm:
-            upstream["masked_lm"] = masked_lm.key
-        shards = bounds(evaluation.rows, evaluation.shard)
-        return tuple(Stage("attack", {**inputs, "shard": list(shard)}, upstream) for shard in shards)
-
-    def _masked_lm(self) -> Stage:
-        """A masked language model on the backbone: the same for every ticket, so that all meet the same attacker."""
-        assert self.world.corpus is not None
-        return masked_lm_stage(self.settings, self.world.model_fingerprint, self.world.corpus)
 
     def _model_inputs(self) -> dict[str, Any]:
         return {

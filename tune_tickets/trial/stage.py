@@ -21,6 +21,7 @@ VERSIONS = {
     "srnets_imp": 1,
     "draw": 2,
     "retrain": 2,
+    "epochs": 1,
     "evaluate": 4,
     "ood": 1,
     "ood_curve": 1,

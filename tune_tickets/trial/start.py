@@ -14,6 +14,11 @@ TICKET_FILE = "ticket.safetensors"
 WEIGHTS_FILE = "weights.safetensors"
 
 
+def epoch_file(epoch: int) -> str:
+    """The ticket as it is after an epoch of its training, the first being 1."""
+    return f"ticket-{epoch:03}.safetensors"
+
+
 def load_start(context: StageContext, labels: Sequence[str]) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """The network of the inputs with its seeded classifier; with the weights of the stage in the role `weights`."""
     inputs = context.inputs

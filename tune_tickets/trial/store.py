@@ -183,6 +183,15 @@ class Attempt:
         self.store.write(f"{self._folder}/{path}", content)
         self.files[file] = f"{path}#{hashlib.sha256(content).hexdigest()}"
 
+    def adopt(self, files: dict[str, str]) -> bool:
+        """Take over files of an earlier attempt where they lie, if all are what was written."""
+        for pointer in files.values():
+            path, sha256 = pointer.rsplit("#", 1)
+            if self.store.sha256(f"{self._folder}/{path}") != sha256:
+                return False
+        self.files |= files
+        return True
+
     def report(self, record: dict[str, Any]) -> None:
         """Add a record to the metric history, visible to waiting trials at once."""
         self.records.append(record)

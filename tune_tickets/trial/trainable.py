@@ -19,7 +19,8 @@ from tune_tickets.records import Outcome
 from tune_tickets.space import reference
 from tune_tickets.trial.attacking import Beaten
 from tune_tickets.trial.client import BrokerRunner
-from tune_tickets.trial.pipeline import Pipeline, Rival, World
+from tune_tickets.trial.measuring import Rival
+from tune_tickets.trial.pipeline import Pipeline, World
 
 EPOCH = "epoch"
 BOUND = "bound"

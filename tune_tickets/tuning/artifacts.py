@@ -12,6 +12,8 @@ from tune_tickets.attacks.rows import AttackRecord
 from tune_tickets.config import Settings
 from tune_tickets.errors import StoreError
 from tune_tickets.records import Outcome, StageRecord
+from tune_tickets.tickets.mask import StructuredMask
+from tune_tickets.tickets.unstructured import UnstructuredMask
 from tune_tickets.trial.stage import StageResult
 from tune_tickets.trial.store import Store
 from tune_tickets.tuning.results import Results
@@ -19,6 +21,7 @@ from tune_tickets.tuning.results import Results
 MASK_FILE = "mask.safetensors"
 ATTACKED_FILE = "attacked.parquet"
 TICKET_FILE = "ticket.safetensors"
+Mask = StructuredMask | UnstructuredMask
 
 
 def trial_artifacts(
@@ -47,6 +50,15 @@ def winning_tickets(results: Results, settings: Settings) -> dict[str, tuple[Pat
     own = {"": (results.ticket, settings.task.columns)}
     further = {name: (results.ticket_on(name), transfer.task.columns) for name, transfer in settings.transfer.items()}
     return {task: found for task, found in (own | further).items() if found[0].is_file()}
+
+
+def stored_mask(digest: str, store: Store) -> Mask | None:
+    """The mask that a stage `draw` has left, if it is there."""
+    drawn = store.find("draw", digest)
+    if drawn is None:
+        return None
+    kind: type[Mask] = StructuredMask if drawn.record["structured"] else UnstructuredMask
+    return kind.from_bytes(store.read(drawn, MASK_FILE))
 
 
 def _attacked_files(name: str, stages: Sequence[StageRecord], store: Store, results: Results) -> dict[str, Path]:

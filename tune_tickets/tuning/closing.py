@@ -14,6 +14,7 @@ from tune_tickets.objective import doubtful_gains, feasible, front, near_constan
 from tune_tickets.records import (
     ControlRecord,
     Detectable,
+    EpochsRecord,
     Outcome,
     SearchStatus,
     Selection,
@@ -61,6 +62,7 @@ def close_search(
     seconds: float,
     stopped_by: str | None = None,
     spent: Mapping[str, float] | None = None,
+    epochs: Sequence[EpochsRecord] = (),
 ) -> Summary:
     """Choose, save the best ticket, write `summary.json` and a sample of substitutions."""
     trials, controls = _with_notes(trials, controls), _with_notes(controls, controls, experiment.settings.objective)
@@ -76,13 +78,14 @@ def close_search(
         spent=dict(spent or {}),
         trials=tuple(trials),
         controls=tuple(controls),
+        epochs=tuple(epochs),
         selected=_select(best, trials, controls, results, problem),
         front=tuple(trial.id for trial in front(trials)),
         threat_models=records,
         cost_baselines=cost_baselines(experiment, trials),
         uses_ood_information=any(trial.uses_ood_information for trial in trials),
         detectable=_detectable(best, trials, controls),
-        stages=_stage_use(trials, controls),
+        stages=_stage_use(trials, controls, epochs),
         versions=_versions(),
         total_seconds=seconds,
     )
@@ -101,7 +104,7 @@ def _select(
     if not best:
         return Selection(trial=None, ticket=None, reason=_why_none(trials))
     winner = best[0]
-    others: dict[str, Outcome] = {control.name: control.outcome for control in controls}
+    others: dict[str, Outcome] = {control.name: control.outcome for control in controls if control.like is None}
     if len(best) > 1 and best[1].outcome is not None:
         others[f"the next best, {best[1].id}"] = best[1].outcome
     assert winner.outcome is not None
@@ -200,9 +203,12 @@ def trained_by(outcome: Outcome) -> StageKey:
     return StageKey("retrain", outcome.retrain_digest, outcome.retrain_digest)
 
 
-def _stage_use(trials: list[TrialRecord], controls: list[ControlRecord]) -> dict[str, StageUse]:
+def _stage_use(
+    trials: list[TrialRecord], controls: list[ControlRecord], epochs: Sequence[EpochsRecord]
+) -> dict[str, StageUse]:
     stages: dict[str, list[StageRecord]] = defaultdict(list)
-    own = (*(control.stages for control in controls), *(trial.stages for trial in trials))
+    models: tuple[TrialRecord | ControlRecord | EpochsRecord, ...] = (*controls, *trials, *epochs)
+    own = [model.stages for model in models]
     outcomes = (*(control.outcome for control in controls), *(trial.outcome for trial in trials))
     transfers = [transfer for outcome in outcomes if outcome is not None for transfer in outcome.transfers]
     for found in (*own, *(transfer.stages for transfer in transfers)):

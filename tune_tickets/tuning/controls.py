@@ -1,24 +1,25 @@
 """Controls: the models every ticket is compared with, measured by the same stages."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from tune_tickets.config import Settings
 from tune_tickets.config.method import FineTune, RandomTicket
 from tune_tickets.config.title import title
 from tune_tickets.errors import TicketsError
-from tune_tickets.records import ControlRecord, Outcome, TrialRecord, cost_of, headline
+from tune_tickets.records import ControlRecord, Outcome, cost_of, headline
 from tune_tickets.reporting.progress import Event, TrialFinished, TrialStarted
 from tune_tickets.space import reference
 from tune_tickets.trial.client import BrokerRunner
 from tune_tickets.trial.pipeline import Pipeline
 from tune_tickets.trial.runner import StoreReader
-from tune_tickets.trial.stage import StageKey
 from tune_tickets.trial.trainable import TrialContext
 
 _LOOK_SECONDS = 0.5
+Found = TypeVar("Found")
 
 
 class DenseControl:
@@ -42,9 +43,9 @@ class DenseControl:
         while self._wanted and self._thread.is_alive() and not ended():
             self._thread.join(timeout=_LOOK_SECONDS)
         if self._record is None and self._wanted:
-            pipeline = _reading(self._context, reference(self._context.experiment))
+            pipeline = reading(self._context, reference(self._context.experiment))
             with suppress(TicketsError):
-                self._record = _record("dense", 0, pipeline.dense_control(lambda record: None), pipeline)
+                self._record = control_record("dense", 0, pipeline.dense_control(lambda record: None), pipeline)
         return self._record
 
     def close(self) -> None:
@@ -58,65 +59,32 @@ class DenseControl:
         try:
             pipeline = Pipeline(reference(self._context.experiment), self._context.world, self._runner)
             outcome = pipeline.dense_control(lambda record: None)
-            self._record = _record("dense", 0, outcome, pipeline)
+            self._record = control_record("dense", 0, outcome, pipeline)
             self._emit(TrialFinished("dense", "complete", None, headline(outcome.metrics())))
         except Exception as error:  # the trials are judged without it, so they fail too, and say why
             if not self._runner.stopped:
                 self._emit(TrialFinished("dense", "failed", None, {}, str(error)))
 
 
-def random_controls(
-    context: TrialContext,
-    broker: Any,  # noqa: ANN401 - an actor handle
-    winner: TrialRecord,
-    emit: Callable[[Event], None],
-    ended: Callable[[], bool],
-) -> list[ControlRecord]:
-    """Random tickets with the winner's number of heads and neurons in every layer, trained as the winner was.
-
-    One that fails is left out and said to; none is begun, or waited for, once the search has `ended`, but those in the
-    store are read.
-    """
-    outcome = winner.outcome
-    if outcome is None or outcome.draw_digest is None or outcome.mask is None:
-        return []
-    like = StageKey("draw", outcome.draw_digest, outcome.mask)
-    others = {
-        transfer.name: StageKey("draw", transfer.outcome.draw_digest, transfer.outcome.mask)
-        for transfer in outcome.transfers
-        if transfer.outcome.draw_digest is not None and transfer.outcome.mask is not None
-    }
-    settings = context.experiment.at(winner.params)
-    records = []
-    for seed in range(settings.controls.random_seeds):
-        if ended():
-            pipeline = _reading(context, settings)
-            with suppress(TicketsError):
-                records.append(
-                    _record("random", seed, pipeline.random_control(like, seed, lambda record: None, others), pipeline)
-                )
-            continue
-        name = f"random-{seed}"
-        emit(TrialStarted(name, {}))
-        pipeline = Pipeline(settings, context.world, BrokerRunner(broker, context.store_url, name, ended))
-        try:
-            measured = pipeline.random_control(like, seed, lambda record: None, others)
-        except Exception as error:  # hours of search are not given up for a control
-            emit(TrialFinished(name, "interrupted" if ended() else "failed", None, {}, str(error)))
-            continue
-        records.append(_record("random", seed, measured, pipeline))
-        emit(TrialFinished(name, "complete", None, headline(measured.metrics())))
-    return records
-
-
-def _reading(context: TrialContext, settings: Settings) -> Pipeline:
+def reading(context: TrialContext, settings: Settings) -> Pipeline:
+    """A pipeline that computes nothing, for what earlier sessions have left in the store."""
     return Pipeline(settings, context.world, StoreReader(context.store_url))
 
 
-def _record(kind: Literal["dense", "random"], seed: int, outcome: Outcome, pipeline: Pipeline) -> ControlRecord:
+def measured_at_once(jobs: Iterable[Callable[[], Found | None]], number: int) -> list[Found]:
+    """What the jobs find, in their order, `number` of them under way at once: they only wait for stages."""
+    with ThreadPoolExecutor(number, thread_name_prefix="control") as pool:
+        return [found for found in pool.map(lambda job: job(), jobs) if found is not None]
+
+
+def control_record(
+    kind: Literal["dense", "random"], seed: int, outcome: Outcome, pipeline: Pipeline, like: str | None = None
+) -> ControlRecord:
+    """A control as it is written down, with the stages that its pipeline has noted."""
     return ControlRecord(
         kind=kind,
         seed=seed,
+        like=like,
         title=title(pipeline.settings.model_copy(update={"method": FineTune() if kind == "dense" else RandomTicket()})),
         outcome=outcome,
         stages=tuple(pipeline.stages),

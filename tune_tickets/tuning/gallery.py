@@ -14,7 +14,7 @@ from tune_tickets.errors import TicketsError
 from tune_tickets.models.inspection import inspect_backbone
 from tune_tickets.records import Outcome, Summary, TrialRecord
 from tune_tickets.reporting.pictures import Evidence, draw_gallery, save_pictures
-from tune_tickets.reporting.pictures.evidence import Axis, Curve, Measured
+from tune_tickets.reporting.pictures.evidence import Axis, Curve, Epochs, Measured
 from tune_tickets.tickets.ticket import read_header
 from tune_tickets.tracking.naming import flatten
 from tune_tickets.trial.store import Store
@@ -76,6 +76,7 @@ def gather(results: Results, summary: Summary, beside: Sequence[tuple[Results, S
         selected=summary.selected.trial,
         confirmation=confirmation,
         curves=own_curves + other_curves,
+        epochs=epochs(summary),
         distances=tried("distances", (), lambda: distances(summary, settings, store)),
         patterns=tried("patterns", (), lambda: patterns(sources, confirmation, _heads(experiment, results))),
         examples=tried("examples", (), lambda: examples(summary, store, results.ticket)),
@@ -143,6 +144,14 @@ def measured(summary: Summary, settings: Mapping[str, Mapping[str, Any]], own: b
         for control in summary.controls
     ]
     return (*trials, *controls)
+
+
+def epochs(summary: Summary) -> tuple[Epochs, ...]:
+    """What was attacked after every epoch, the winner first."""
+    return tuple(
+        Epochs(record.model, record.title, tuple(each.metrics() for each in record.epochs), record.left_out)
+        for record in summary.epochs
+    )
 
 
 def _on_tasks(outcome: Outcome) -> dict[str, dict[str, float]]:

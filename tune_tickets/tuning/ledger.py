@@ -1,6 +1,7 @@
 """What a search has spent over all its sessions, kept beside its results, and whether that is all it may."""
 
 import json
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -30,6 +31,7 @@ class Ledger:
         self._resources = settings.resources
         self._path, self._nodes, self._clock = path, nodes, clock
         self._looked = clock()
+        self._looking = threading.Lock()  # controls look from threads of their own
         self.spent = dict.fromkeys(KINDS, 0.0) | _read(path)
 
     def charge(self, seconds: float) -> None:
@@ -50,14 +52,15 @@ class Ledger:
         self._look(least=0.0)
 
     def _look(self, least: float = _LEAST_SECONDS) -> None:
-        now = self._clock()
-        if now - self._looked < least:
-            return
-        hours, self._looked = (now - self._looked) / _HOUR, now
-        self.spent["wall_clock_hours"] += hours
-        if self._price is not None:
-            self.spent["money"] += hours * self._nodes() * self._price
-        write_whole(self._path, json.dumps(self.spent))
+        with self._looking:
+            now = self._clock()
+            if now - self._looked < least:
+                return
+            hours, self._looked = (now - self._looked) / _HOUR, now
+            self.spent["wall_clock_hours"] += hours
+            if self._price is not None:
+                self.spent["money"] += hours * self._nodes() * self._price
+            write_whole(self._path, json.dumps(self.spent))
 
 
 def _read(path: Path) -> dict[str, float]:

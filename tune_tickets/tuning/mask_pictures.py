@@ -17,15 +17,13 @@ from tune_tickets.tickets.distance import Trajectory
 from tune_tickets.tickets.drawing import draw
 from tune_tickets.tickets.mask import StructuredMask
 from tune_tickets.tickets.survival import survival
-from tune_tickets.tickets.unstructured import UnstructuredMask
 from tune_tickets.trial.stage import StageResult
 from tune_tickets.trial.store import Store
-from tune_tickets.tuning.artifacts import MASK_FILE
+from tune_tickets.tuning.artifacts import Mask, stored_mask
 from tune_tickets.tuning.stage_curves import SEARCHES, search_result
 
 MOST_PATTERNS, MOST_SEARCHES, MOST_MINI_EPOCHS = 6, 3, 400
 TRAJECTORY_FILE = "trajectory.safetensors"
-Mask = StructuredMask | UnstructuredMask
 Sources = Sequence[tuple[Summary, Store]]
 
 
@@ -51,9 +49,11 @@ def patterns(sources: Sources, confirmation: Confirmation | None, heads: int | N
             found[trial.title] = _pattern(trial.id, trial.title or trial.method, masks, heads)
         if len(found) == MOST_PATTERNS - 1:
             break
-    controls = [control.outcome.draw_digest for control in summary.controls if control.kind == "random"]
-    masks = [mask for digest in controls if digest is not None for mask in _mask(digest, store)]
-    masks += [mask for digest in _confirmed_random(confirmation, store) for mask in _mask(digest, store)]
+    # Those like other tickets than the winner have other counts: no mean over seeds.
+    winners = [control.outcome for control in summary.controls if control.kind == "random" and control.like is None]
+    digests = [outcome.draw_digest for outcome in winners if outcome.draw_digest is not None]
+    digests += _confirmed_random(confirmation, store)
+    masks = [mask for digest in digests if (mask := stored_mask(digest, store)) is not None]
     if masks:
         found["control"] = _pattern("random control", "as many parts per layer, at random", masks, heads)
     return tuple(found.values())
@@ -69,7 +69,9 @@ def _masks_like(trial: TrialRecord, sources: Sources) -> Iterator[Mask]:
             if digest is None or digest in seen or other.title != trial.title or _without_seeds(other) != wanted:
                 continue
             seen.add(digest)
-            yield from _mask(digest, store)
+            mask = stored_mask(digest, store)
+            if mask is not None:
+                yield mask
 
 
 def _without_seeds(trial: TrialRecord) -> dict[str, object]:
@@ -86,13 +88,6 @@ def _confirmed_random(confirmation: Confirmation | None, store: Store) -> Iterat
             above = json.loads(content)["upstream"] if content is not None else {}
             if "draw" in above:
                 yield above["draw"]["digest"]
-
-
-def _mask(digest: str, store: Store) -> Iterator[Mask]:
-    drawn = store.find("draw", digest)
-    if drawn is not None:
-        kind: type[Mask] = StructuredMask if drawn.record["structured"] else UnstructuredMask
-        yield kind.from_bytes(store.read(drawn, MASK_FILE))
 
 
 def _pattern(name: str, title: str, masks: Sequence[Mask], heads: int | None) -> Pattern:

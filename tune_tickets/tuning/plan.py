@@ -43,6 +43,10 @@ class PlannedStage:
         return 0.0 if not self.left else None if self.seconds is None else self.left * self.seconds
 
 
+_PACE = {"epochs": "retrain"}
+"""Stages that do the work of another one, whose pace is better known."""
+
+
 class _LookUp(StoreReader):
     """Counts what it finds."""
 
@@ -73,7 +77,7 @@ def plan(experiment: Experiment, world: World | None, store: Store, train_rows: 
             asked[name],
             None if cached is None else min(cached[name], asked[name]),
             work[name].text,
-            expected_seconds(store, entries, name, work[name], model),
+            expected_seconds(store, entries, _PACE.get(name, name), work[name], model),
         )
         for name in sorted(asked, key=list(VERSIONS).index)
     ]
@@ -107,11 +111,13 @@ def _walk(pipeline: Pipeline, dense: bool) -> None:
 def _work(settings: Settings, train_rows: int | None) -> dict[str, Work]:
     retraining, select = settings.retraining, settings.task.rows.select
     attacked = min(settings.evaluation.rows, settings.evaluation.shard)
+    training = _training(retraining.epochs, retraining.batch_size, retraining.adversary, train_rows)
     work = {
         "bias": Work("logistic regression"),
         "teacher": Work("predictions on the training rows"),
         "draw": Work("ranking"),
-        "retrain": _training(retraining.epochs, retraining.batch_size, retraining.adversary, train_rows),
+        "retrain": training,
+        "epochs": training,
         "evaluate": Work(f"{select} rows", select),
         "ood": Work(_twins(settings)),
         "attack": Work(f"<= {attacked} rows attacked", attacked),

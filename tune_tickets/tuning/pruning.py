@@ -15,6 +15,7 @@ from tune_tickets.tuning.store_users import StoreUser
 
 WEIGHTS = {
     "retrain": "ticket.safetensors",
+    "epochs": "ticket-*.safetensors",
     "imp": "weights.safetensors",
     "srnets_imp": "weights.safetensors",
     "srnets_masks": "looks.safetensors",

@@ -17,7 +17,7 @@ from ray import tune
 from tune_tickets.config import Experiment
 from tune_tickets.errors import SearchStopped, TicketsError
 from tune_tickets.objective import ranked
-from tune_tickets.records import ControlRecord, SearchStatus, Summary, TrialRecord
+from tune_tickets.records import ControlRecord, EpochsRecord, SearchStatus, Summary, TrialRecord
 from tune_tickets.reporting.progress import Event, Note, Resumed, TrialFinished
 from tune_tickets.space import trials_wanted
 from tune_tickets.tracking.protocol import AnyTracker, open_tracker
@@ -28,12 +28,14 @@ from tune_tickets.trial.store import Store
 from tune_tickets.trial.trainable import TrialContext, run_trial
 from tune_tickets.tuning.artifacts import transfer_artifacts, trial_artifacts, winning_tickets
 from tune_tickets.tuning.closing import close_search, regain_weights
-from tune_tickets.tuning.controls import DenseControl, random_controls
+from tune_tickets.tuning.controls import DenseControl
+from tune_tickets.tuning.epochs import epoch_records
 from tune_tickets.tuning.gallery import draw_pictures
 from tune_tickets.tuning.inputs import search_inputs
 from tune_tickets.tuning.ledger import Ledger
 from tune_tickets.tuning.observer import Observer, Stopper
 from tune_tickets.tuning.preflight import preflight
+from tune_tickets.tuning.random_controls import random_controls
 from tune_tickets.tuning.reporting import leave_report
 from tune_tickets.tuning.results import Results
 from tune_tickets.tuning.scheduler import make_scheduler
@@ -114,7 +116,7 @@ def _run(
         try:
             with StageWatch(broker, _labels(observer), emit, stopper.ledger.charge):
                 _search(context, searcher, observer, stopper, results)
-                controls = _controls(context, broker, dense, observer, stopper, heard)
+                controls, epochs = _controls(context, broker, dense, observer, stopper, heard)
         finally:
             dense.close()
             stopper.ledger.close()  # while there are nodes to be counted
@@ -123,7 +125,7 @@ def _run(
         store = Store(results.store_url)
         files = trial_artifacts(control.name, control.stages, settings, store, results)
         tracker.log_control(control, files | transfer_artifacts(control.name, control.outcome, store, results))
-    finished = _close(context, results, observer, controls, tracker, stopper, time.monotonic() - started)
+    finished = _close(context, results, observer, controls, epochs, tracker, stopper, time.monotonic() - started)
     return replace(finished, problems=(*failures, *finished.problems))
 
 
@@ -170,17 +172,20 @@ def _controls(
     observer: Observer,
     stopper: Stopper,
     emit: Callable[[Event], None],
-) -> list[ControlRecord]:
+) -> tuple[list[ControlRecord], list[EpochsRecord]]:
+    wanted, trials = context.experiment.settings.controls, list(observer.trials.values())
     found = [control] if (control := dense.result(stopper.stop_all)) is not None else []
-    best = ranked(list(observer.trials.values()))
+    best = ranked(trials)
     if best:
         try:
             regain_weights(context, BrokerRunner(broker, context.store_url, "driver"), best[0])
         except TicketsError as error:  # the search is closed without them, and says so
             emit(Note(str(error)))
-    if context.experiment.settings.controls.random and best:
-        found += random_controls(context, broker, best[0], emit, stopper.stop_all)
-    return found
+    if wanted.random:
+        found += random_controls(context, broker, trials, emit, stopper.stop_all)
+    if not wanted.epochs:
+        return found, []
+    return found, epoch_records(context, broker, best[0] if best else None, found, emit, stopper.stop_all)
 
 
 def _close(
@@ -188,6 +193,7 @@ def _close(
     results: Results,
     observer: Observer,
     controls: list[ControlRecord],
+    epochs: list[EpochsRecord],
     tracker: AnyTracker,
     stopper: Stopper,
     seconds: float,
@@ -206,6 +212,7 @@ def _close(
         seconds,
         stopper.reason,
         stopper.ledger.spent,
+        epochs,
     )
     pictures, undrawn = draw_pictures(results, summary)
     report = leave_report(results.folder)
@@ -239,7 +246,7 @@ def _hear(emit: Callable[[Event], None], failures: list[str], event: Event) -> N
 
 def _labels(observer: Observer) -> Any:  # noqa: ANN401 - a function of the waiter's name
     def label(waiter: str) -> int | str | None:
-        if waiter.startswith(("dense", "random")):
+        if waiter.startswith(("dense", "random", "epochs")):
             return waiter
         try:
             return observer.number_of(waiter)

@@ -12,7 +12,7 @@ from tune_tickets.config.method import EarlyBird, FineTune, Imp, ORTicket, Rando
 from tune_tickets.config.orticket import CORPUS
 from tune_tickets.config.searchable import active, fill
 from tune_tickets.config.srnets import SRNets
-from tune_tickets.space import trials_wanted, warm_starts
+from tune_tickets.space import reference, trials_wanted, warm_starts
 
 _FINDING = ("method.search_on", "method.pruning", "method.paradigm")
 _LOSSES = ("method.debiasing.loss", "method.finetuning.debiasing.loss", "retraining.debiasing.loss")
@@ -50,12 +50,32 @@ def stages_asked(experiment: Experiment, options: list[Settings]) -> Counter[str
         most |= _stages_of_trial(_sparsest(experiment, option))
     for _ in range(trials_wanted(experiment) - len(started)):
         asked += most
-    randoms = settings.controls.random_seeds if settings.controls.random else 0
+    randoms = _randoms(experiment)
     for _ in range(randoms + int(settings.controls.dense)):
         asked += _stages_of_model(settings)
     for _ in range(randoms):
         asked += _stages_of_random_cut(settings) + Counter(draw=len(settings.transfer))
-    return asked
+    return asked + _stages_of_epochs(experiment)
+
+
+def _randoms(experiment: Experiment) -> int:
+    """How many random controls there are at most: every trial may be on the front, and have counts of its own."""
+    controls = experiment.settings.controls
+    tickets = 1 if controls.random_of == "winner" else trials_wanted(experiment)
+    return controls.random_seeds * tickets if controls.random else 0
+
+
+def _stages_of_epochs(experiment: Experiment) -> Counter[str]:
+    """The winner and the dense control after every epoch but the last, which is measured already."""
+    settings = experiment.settings
+    domain = experiment.domains.get("retraining.epochs")
+    winners = settings.retraining.epochs if domain is None else max(int(str(value)) for value in domain.corners())
+    trained = [winners] + [reference(experiment).retraining.epochs] * settings.controls.dense
+    if not settings.controls.epochs:
+        return Counter()
+    evaluation, between = settings.evaluation, sum(trained) - len(trained)
+    shards = len(evaluation.attacks) * math.ceil(evaluation.rows / evaluation.shard)
+    return Counter(epochs=len(trained), evaluate=between, attack=between * shards)
 
 
 def _settled(experiment: Experiment) -> Iterator[Settings]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from tune_tickets.confirmation import Confirmation
 from tune_tickets.errors import TicketsError
 from tune_tickets.objective import front
-from tune_tickets.records import ControlRecord, Outcome, StageRecord, TrialRecord
+from tune_tickets.records import ControlRecord, EpochsRecord, Outcome, StageRecord, TrialRecord
 from tune_tickets.reporting.summary import read_summary
 from tune_tickets.tuning.results import Results
 
@@ -20,7 +20,7 @@ class StoreUser:
     folder: Path
     uses: frozenset[str]
     shows: frozenset[str]
-    """Stages of the front, the selected ticket and the controls."""
+    """Stages of the front, the selected ticket, and the controls that this one is compared with."""
     last: float
     """When it was last written to, in seconds since 1970."""
 
@@ -42,18 +42,20 @@ def _below(folder: Path) -> list[Path]:
 def _user(results: Results) -> StoreUser:
     trials = {trial.id: trial for trial in results.read_trials()}
     controls: tuple[ControlRecord, ...] = ()
+    epochs: tuple[EpochsRecord, ...] = ()
     selected = None
     with suppress(TicketsError):  # a search under way or cut off has no summary
         summary = read_summary(results.folder)
         trials = {trial.id: trial for trial in summary.trials} | trials
-        controls, selected = summary.controls, summary.selected.trial
-    shown: list[TrialRecord | ControlRecord] = [*front(list(trials.values())), *controls]
+        controls, epochs, selected = summary.controls, summary.epochs, summary.selected.trial
+    compared = [control for control in controls if control.like is None]
+    shown: list[TrialRecord | ControlRecord] = [*front(list(trials.values())), *compared]
     if selected in trials:
         shown.append(trials[selected])
     files = [path for path in results.folder.iterdir() if path.is_file()]
     return StoreUser(
         results.folder,
-        uses=_digests([*trials.values(), *controls]) | _confirmed(results),
+        uses=_digests([*trials.values(), *controls]) | _by_epoch(epochs) | _confirmed(results),
         shows=_digests(shown),
         last=max(path.stat().st_mtime for path in files),
     )
@@ -66,6 +68,11 @@ def _digests(records: Iterable[TrialRecord | ControlRecord]) -> frozenset[str]:
 def _of_transfers(outcome: Outcome | None) -> Iterator[StageRecord]:
     for transfer in outcome.transfers if outcome is not None else ():
         yield from transfer.stages
+
+
+def _by_epoch(records: Iterable[EpochsRecord]) -> frozenset[str]:
+    """What was trained once more to be attacked between its epochs; only its figures are shown."""
+    return frozenset(stage.digest for record in records for stage in record.stages)
 
 
 def _confirmed(results: Results) -> frozenset[str]:

@@ -1,7 +1,16 @@
 """Evidence written out by hand: a search that has something for every picture."""
 
 from tune_tickets.confirmation import Confirmation, ConfirmedModel, Estimate, SeedRun
-from tune_tickets.reporting.pictures.evidence import Axis, Curve, Evidence, Example, MaskDistances, Measured, Pattern
+from tune_tickets.reporting.pictures.evidence import (
+    Axis,
+    Curve,
+    Epochs,
+    Evidence,
+    Example,
+    MaskDistances,
+    Measured,
+    Pattern,
+)
 
 THREAT = "textfooler/minilm"
 
@@ -77,6 +86,11 @@ MASKS = tuple(
 LOOKS = tuple({"step": step, "loss": 0.7, "clean": 60.0 + step, "weights_cut": 50.0} for step in (1, 2, 3))
 TWIN_LOOKS = tuple({"step": step, "ood/hans": 40.0 + 2 * step} for step in (1, 2, 3))
 STARTS = {"method.sparsity": 0.5, "method.eval_interval": 25, "method.debiasing.loss": "ce"}
+
+
+def make_epochs(model="t1", title="earlyrobust", aua=(10.0, 20.0, 34.0)):
+    """A model attacked after every epoch: clean accuracy 50 points above Aua, intervals of 4 points on either side."""
+    return Epochs(model, title, tuple(make_measured(model, 50.0 + value, value).metrics for value in aua))
 
 
 def make_evidence(**changes):

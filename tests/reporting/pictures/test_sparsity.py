@@ -44,6 +44,16 @@ def test_tickets_against_random_ones_and_the_dense_control():
     assert [text.get_text() for text in legend.get_texts()] == ["earlyrobust", "random tickets", "dense control"]
 
 
+def test_random_tickets_like_every_trial_are_a_line():
+    like = [make_measured(f"random-t{n}-0", 80.0 - n, 14.0, kind="random", title="random", cut=cut) for n, cut in CUTS]
+    tickets = [make_measured(f"t{n}", 86.0 - n, 30.0, cut=cut) for n, cut in CUTS]
+    clean = series_figure(sparsity_panels(Evidence((*tickets, *like)), "heads"), CUT["heads"], columns=2).axes[0]
+    assert lines_of(clean)["random tickets"] == [[20.0, 80.0], [40.0, 79.0]]
+
+
+CUTS = ((0, 20.0), (1, 40.0))
+
+
 def test_once_confirmed_every_seed_counts_on_report_rows():
     confirmation = make_confirmation({"t0": [30.0, 32.0, 34.0], "random like t0": [20.0, 24.0]}, f"aua/{THREAT}")
     models = (make_measured("t0", 86.0, 30.0, cut=20.0), make_measured("t1", 84.0, 34.0, cut=40.0))

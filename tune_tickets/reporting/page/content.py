@@ -24,8 +24,9 @@ from tune_tickets.reporting.transfers import by_task, stage_text
 CONFIRM_NAMES = 3
 CONTROLS = (
     "Measured like every trial. dense is the whole model, fine-tuned once for all trials with the retraining of the "
-    "first warm start, else with the first value of every domain; a random ticket keeps as much as the chosen one, of "
-    "parts drawn by lot, and is trained as that was. What a ticket is worth is its distance to these."
+    "first warm start, else with the first value of every domain; a random ticket keeps as much in every layer as the "
+    "chosen one (or as the trial in its name), of parts drawn by lot, and is trained as that was. What a ticket is "
+    "worth is its distance to these."
 )
 PAPER_COLUMNS = 4
 Cells = tuple[tuple[str, ...], ...]

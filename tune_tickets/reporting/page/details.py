@@ -69,7 +69,7 @@ def _control(control: ControlRecord) -> Detail:
         status="control",
         headline=headline(metrics),
         said=_objections(control.outcome),
-        settings=(("seed", str(control.seed)),),
+        settings=(("seed", str(control.seed)), *((("like", control.like),) if control.like else ())),
         figures=_figures(metrics, None),
         stages=_stages(control.stages),
         cost=_cost(control.cost, None),

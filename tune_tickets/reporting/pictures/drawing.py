@@ -25,7 +25,7 @@ from tune_tickets.reporting.pictures.subnetworks import (
     start_figure,
     start_panels,
 )
-from tune_tickets.reporting.pictures.training import epoch_figure, loss_figure
+from tune_tickets.reporting.pictures.training import attacked_epochs_figure, epoch_figure, loss_figure
 
 T = TypeVar("T")
 _SPREAD = "Where several models share a place, the line is their mean and the band one standard deviation."
@@ -37,8 +37,12 @@ class Plan:
 
     name: str
     title: str
-    caption: str
+    caption: str | Callable[[Evidence], str]
     figure: Callable[[Evidence], Figure]
+
+    def said(self, evidence: Evidence) -> str:
+        """The caption for what is there."""
+        return self.caption if isinstance(self.caption, str) else self.caption(evidence)
 
 
 def draw_all(evidence: Evidence) -> Gallery:
@@ -52,7 +56,7 @@ def draw_all(evidence: Evidence) -> Gallery:
         except Exception as error:
             failed[plan.name] = f"{type(error).__name__}: {error}"
         else:
-            pictures.append(Picture(plan.name, plan.title, plan.caption, svg, png))
+            pictures.append(Picture(plan.name, plan.title, plan.said(evidence), svg, png))
     return Gallery(tuple(pictures), left_out, failed)
 
 
@@ -96,6 +100,31 @@ def _importance(evidence: Evidence) -> Figure:
     if not evidence.importances:
         raise NothingToDraw(evidence.missing.get("importances", "no importances were computed"))
     return importance_figure(evidence.importances)
+
+
+def _epochs_attacked(evidence: Evidence) -> Figure:
+    if _by_epoch(evidence):
+        return attacked_epochs_figure(evidence.epochs, evidence.selected)
+    try:
+        return epochs_figure(evidence.measured)
+    except NothingToDraw as reason:
+        left_out = [f"{one.model}: {one.left_out}" for one in evidence.epochs if one.left_out]
+        raise NothingToDraw("; ".join([str(reason), *left_out])) from None
+
+
+def _epochs_said(evidence: Evidence) -> str:
+    if _by_epoch(evidence):
+        return (
+            "The selected ticket and the dense control under real attacks after every epoch of their training, on "
+            "select rows; bars are 95% intervals. The last epoch is the model of the tables."
+        )
+    trained = "trials that were trained for more and for fewer epochs, each with a schedule of its own"
+    return f"Under real attacks: {trained}. {_SPREAD}"
+
+
+def _by_epoch(evidence: Evidence) -> bool:
+    """Whether a model was attacked after every epoch; one that has a single epoch has no curve."""
+    return any(len(one.metrics) > 1 for one in evidence.epochs)
 
 
 def _examples(evidence: Evidence) -> Figure:
@@ -187,9 +216,8 @@ PLANS = (
     Plan(
         "epochs-attacked",
         "Clean accuracy and Aua by the epochs of retraining",
-        "Under real attacks: trials that were trained for more and for fewer epochs, each with a schedule of its "
-        f"own. {_SPREAD}",
-        lambda evidence: epochs_figure(evidence.measured),
+        _epochs_said,
+        _epochs_attacked,
     ),
     Plan(
         "losses",

@@ -60,6 +60,18 @@ class Curve:
 
 
 @dataclass(frozen=True)
+class Epochs:
+    """The winner or the dense control under real attacks after every epoch of its training."""
+
+    model: str
+    title: str
+    metrics: tuple[Mapping[str, float], ...]
+    """Of epoch 1, 2, ..., as in the summary; none if it has no epochs of its own."""
+    left_out: str | None = None
+    """Why there are none."""
+
+
+@dataclass(frozen=True)
 class MaskDistances:
     """How far the masks of all mini-epochs of a search are from each other, 0 to 1, and where it was left."""
 
@@ -124,6 +136,7 @@ class Evidence:
     """The trial that won."""
     confirmation: Confirmation | None = None
     curves: tuple[Curve, ...] = ()
+    epochs: tuple[Epochs, ...] = ()
     distances: tuple[MaskDistances, ...] = ()
     patterns: tuple[Pattern, ...] = ()
     examples: tuple[Example, ...] = ()

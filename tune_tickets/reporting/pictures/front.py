@@ -157,7 +157,7 @@ def _panel(axes: Axes, points: Sequence[FrontPoint], most: float) -> PathCollect
         axes.plot([p.clean for p in best], [p.aua for p in best], color=INK, lw=1.0, ls="-", zorder=2, label="front")
     crowded = len(points) > CROWD
     for point in points:
-        plain = point.kind in ("ticket", "barred") and not point.selected and point not in best
+        plain = point.kind in ("ticket", "barred", "random") and not point.selected and point not in best
         _bars(axes, point, faint=crowded and plain)
     coloured = None
     for kind, marker, label in (("ticket", "o", "ticket"), ("barred", "v", "ticket that may not win")):

@@ -134,8 +134,8 @@ def series_figure(drawn: Sequence[Panel], x_label: str, columns: int) -> Figure:
             draw_series(each, series)
         each.set(title=heading, xlabel=x_label, ylabel=y_label)
         _room_around_one_place(each, lines)
-        if each.get_ylim()[0] < 0:
-            each.set_ylim(bottom=0.0)  # a deviation may reach below 0%, an accuracy may not
+        low, high = each.get_ylim()  # a deviation may reach below 0% or above 100%, an accuracy may not
+        each.set_ylim(max(low, 0.0), min(high, 100.0 + 0.03 * (100.0 - max(low, 0.0))))
     legend_below(figure, axes, columns=min(3, columns, len(drawn)))  # names of a third of the width are not cut off
     return figure
 
@@ -161,7 +161,8 @@ def draw_series(axes: Axes, series: Series) -> None:
     middle = [spread.mean for spread in series.spreads]
     low = [spread.mean - spread.std for spread in series.spreads]
     high = [spread.mean + spread.std for spread in series.spreads]
-    axes.plot(x, middle, color=style.colour, ls=style.line, marker=style.marker, label=series.label)
+    above = 1.9 if style is RANDOM else 2.0  # where both are equal, the ticket is seen
+    axes.plot(x, middle, color=style.colour, ls=style.line, marker=style.marker, label=series.label, zorder=above)
     if len(x) > 1:
         axes.fill_between(x, low, high, color=style.colour, alpha=0.15, lw=0)
     if any(spread.std for spread in series.spreads):

@@ -1,11 +1,12 @@
-"""Training curves: clean accuracy and the probe per epoch of retraining, and the losses of every kind of training."""
+"""Training curves: clean accuracy, the probe and real attacks per epoch, and the losses of every kind of training."""
 
 from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tune_tickets.reporting.pictures.evidence import Curve, Evidence, NothingToDraw
+from tune_tickets.reporting.pictures.evidence import Curve, Epochs, Evidence, NothingToDraw
+from tune_tickets.reporting.pictures.front import MOST_THREATS
 from tune_tickets.reporting.pictures.style import (
     DENSE,
     FAINT,
@@ -18,6 +19,8 @@ from tune_tickets.reporting.pictures.style import (
 )
 
 MOST_NAMED = 5
+_APART = 0.16
+"""Of an epoch: so far the bars of two models stand from each other."""
 LOSSES = {
     "search": ("search of coefficients", "mini-epoch"),
     "mlm_search": ("search on masked text", "mini-epoch"),
@@ -75,6 +78,42 @@ def epoch_figure(evidence: Evidence) -> Figure:
     axes[1].set_title("PGD on the embeddings: a stand-in for Aua")
     legend_below(figure, axes, columns=2)
     return figure
+
+
+def attacked_epochs_figure(models: Sequence[Epochs], selected: str | None) -> Figure:
+    """Clean accuracy and accuracy under every attack per epoch, with 95% intervals (RobustT Fig. 4)."""
+    drawn = [one for one in models if one.metrics]
+    threats = list(dict.fromkeys(name for one in drawn for each in one.metrics for name in each))
+    threats = [name for name in threats if name.startswith("aua/")][:MOST_THREATS]
+    labels = {"clean": "clean accuracy, %"} | {name: f"Aua, %: {name.removeprefix('aua/')}" for name in threats}
+    figure, axes = panels(len(labels), columns=3 if len(labels) == 3 else 2, width=3.9)
+    for each, (name, label) in zip(axes, labels.items(), strict=True):
+        for number, one in enumerate(drawn):
+            _draw_epochs(each, one, name, _APART * (number - (len(drawn) - 1) / 2), selected)
+        each.set(title="select rows", xlabel="epoch of retraining", ylabel=label)
+        whole_numbers(each)
+    legend_below(figure, axes, columns=2)
+    return figure
+
+
+def _draw_epochs(axes: Axes, model: Epochs, name: str, place: float, selected: str | None) -> None:
+    """A line with bars, which stand a hair beside those of other models."""
+    style = DENSE if model.model == "dense" else look(0)
+    star = ", selected" if model.model == selected else ""
+    known = [(epoch, each) for epoch, each in enumerate(model.metrics, start=1) if name in each]
+    x, y = [epoch + place for epoch, _ in known], [each[name] for _, each in known]
+    below = [each[name] - each[f"low/{name}"] for _, each in known]
+    above = [each[f"high/{name}"] - each[name] for _, each in known]
+    axes.plot(
+        x,
+        y,
+        color=style.colour,
+        ls=style.line,
+        marker=style.marker,
+        zorder=3,
+        label=f"{model.model}: {model.title}{star}",
+    )
+    axes.errorbar(x, y, yerr=(below, above), fmt="none", ecolor=style.colour, elinewidth=0.9, capsize=2.5, zorder=2)
 
 
 def loss_figure(evidence: Evidence) -> Figure:

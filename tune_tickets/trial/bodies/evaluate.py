@@ -9,7 +9,7 @@ from tune_tickets.tickets.ticket import Ticket
 from tune_tickets.trial.backbone import device_of, encode_rows
 from tune_tickets.trial.execution import StageContext, StageOutput
 from tune_tickets.trial.rows import load_rows
-from tune_tickets.trial.start import TICKET_FILE
+from tune_tickets.trial.start import TICKET_FILE, epoch_file
 
 
 def run(context: StageContext) -> StageOutput:
@@ -32,8 +32,9 @@ def run(context: StageContext) -> StageOutput:
 
 
 def load_trained(context: StageContext) -> LoadedTicket:
-    """The trained ticket of the upstream stage, in the same small form that users load."""
-    content = context.store.read(context.upstream("retrain"), TICKET_FILE)
-    ticket = open_ticket(Ticket.from_bytes(content, where=TICKET_FILE), TICKET_FILE)
+    """The trained ticket of the upstream stage, perhaps after one of its epochs, in the same small form users load."""
+    file = epoch_file(context.inputs["epoch"]) if "epoch" in context.inputs else TICKET_FILE
+    content = context.store.read(context.upstream("retrain"), file)
+    ticket = open_ticket(Ticket.from_bytes(content, where=file), file)
     ticket.model.to(device_of(context.resources))  # type: ignore[arg-type]
     return ticket

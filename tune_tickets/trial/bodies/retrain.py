@@ -1,6 +1,7 @@
 """Stage `retrain`: the ticket from the pre-trained weights, trained on its own and looked at after every epoch."""
 
 import math
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -38,7 +39,7 @@ from tune_tickets.trial.bodies.draw import Mask, load_mask
 from tune_tickets.trial.debiasing import debiased
 from tune_tickets.trial.execution import StageContext, StageOutput, training_cost
 from tune_tickets.trial.rows import TaskRows, load_rows
-from tune_tickets.trial.start import TICKET_FILE, load_start
+from tune_tickets.trial.start import TICKET_FILE, epoch_file, load_start
 from tune_tickets.trial.training_checkpoint import keep_training, restore_training
 
 _NOTHING_TRAINED = training_cost(0, 0.0, rows=1)
@@ -49,6 +50,11 @@ def run(context: StageContext) -> StageOutput:
 
     With weights from upstream and without `retraining`, what is left of these is the ticket as it is.
     """
+    return trained(context, every_epoch=False)
+
+
+def trained(context: StageContext, every_epoch: bool) -> StageOutput:
+    """Train the ticket and keep it at the end, or as it is after each epoch."""
     inputs = context.inputs
     rows = load_rows(context)
     model, tokenizer = load_start(context, rows.labels)
@@ -62,9 +68,16 @@ def run(context: StageContext) -> StageOutput:
         structure = mask
         prune(model, structure)
     model.to(device_of(context.resources))  # type: ignore[arg-type]
+
+    def keep(file: str) -> None:
+        context.attempt.put(file, _ticket(inputs, model, tokenizer, structure, rows).to_bytes())
+
     with _held(model, mask):
-        training = _fine_tune(context, model, tokenizer, rows) if "retraining" in inputs else _NOTHING_TRAINED
-    context.attempt.put(TICKET_FILE, _ticket(inputs, model, tokenizer, structure, rows).to_bytes())
+        training = _NOTHING_TRAINED
+        if "retraining" in inputs:
+            training = _fine_tune(context, model, tokenizer, rows, keep if every_epoch else None)
+    if not every_epoch:
+        keep(TICKET_FILE)
     return StageOutput({"sparsity": _sparsity(model, mask, structure, dense), "training": training})
 
 
@@ -100,7 +113,11 @@ def _sparsity(model: PreTrainedModel, mask: Mask, structure: StructuredMask, den
 
 
 def _fine_tune(
-    context: StageContext, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: TaskRows
+    context: StageContext,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    rows: TaskRows,
+    keep: Callable[[str], None] | None,
 ) -> dict[str, float]:
     inputs = context.inputs
     settings = Retraining.model_validate(inputs["retraining"])
@@ -135,6 +152,8 @@ def _fine_tune(
             mean_loss = float(state.losses) / batches.steps_per_epoch
             context.report(look.at(model, step // batches.steps_per_epoch, mean_loss))
             state.losses = torch.zeros_like(state.losses)
+            if keep is not None:
+                keep(epoch_file(step // batches.steps_per_epoch))
         if leaving:
             break
         if step < recipe.total_steps:

@@ -7,16 +7,14 @@ import re
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from tune_tickets.records.base import Record as Record
+from tune_tickets.records.costs import Cost as Cost
+from tune_tickets.records.costs import CostBaseline as CostBaseline
+from tune_tickets.records.costs import Training as Training
 
 SUMMARY_SCHEMA = 1
-
-
-class Record(BaseModel):
-    """Base of all records: unknown keys are errors, instances do not change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
 
 TrialStatus = Literal["complete", "pruned", "failed", "interrupted"]
 SearchStatus = Literal["finished", "interrupted", "stopped"]
@@ -28,45 +26,6 @@ _HEADLINE = re.compile("clean|aua/.+|ood/[^/]+")
 def headline(metrics: dict[str, float]) -> dict[str, float]:
     """The metrics that fit on a line: clean accuracy, accuracy under each attack and on each OOD twin."""
     return {name: value for name, value in metrics.items() if _HEADLINE.fullmatch(name)}
-
-
-class Training(Record):
-    """What training costs. A pass of a ticket counts as one of the whole model; seconds show that it is smaller."""
-
-    passes: float = Field(description="Forward and backward passes over all training rows, each adversarial pass one")
-    seconds: float = Field(description="Time in training steps, without loading and looks at the model")
-
-    def __add__(self, other: "Training") -> "Training":
-        return Training(passes=self.passes + other.passes, seconds=self.seconds + other.seconds)
-
-
-class Cost(Record):
-    """What it takes to get one trained model; what trials share is counted in full for each of them."""
-
-    retraining: Training = Field(description="Training the model itself, the ticket once it is drawn")
-    search: Training = Field(description="Training to find the ticket; 0 for controls and baselines")
-
-    @property
-    def total(self) -> Training:
-        """With the search."""
-        return self.retraining + self.search
-
-    def metrics(self) -> dict[str, float]:
-        """As one flat mapping, the names used in MLflow."""
-        own, total = self.retraining, self.total
-        passes = {"cost/passes": own.passes, "cost/passes_with_search": total.passes}
-        return passes | {"cost/seconds": own.seconds, "cost/seconds_with_search": total.seconds}
-
-
-class CostBaseline(Record):
-    """Adversarial training of the whole model: what the cost of a ticket is compared with."""
-
-    adversary: Literal["pgd", "freelb"]
-    trial: str | None = Field(description="The best trial that trained so; null if none did and it is computed")
-    steps: int = Field(description="K of the adversary")
-    epochs: int
-    passes: float
-    seconds: float | None = Field(description="Measured in the trial; null if computed")
 
 
 class StageRecord(Record):
@@ -93,6 +52,12 @@ class CleanFigures(Record):
     majority_share: float = Field(description="Largest share of rows given one label; 100 is a constant predictor")
     weighted_f1: float | None = Field(None, description="Mean F1 of the classes weighted by their rows")
     sample: str = Field("", description="Digest of the rows: texts, labels and order")
+
+    def metrics(self) -> dict[str, float]:
+        """As one flat mapping."""
+        flat = {"clean": self.accuracy, "majority_share": self.majority_share}
+        flat["low/clean"], flat["high/clean"] = self.interval
+        return flat if self.weighted_f1 is None else flat | {"weighted_f1": self.weighted_f1}
 
 
 class MaskedAccuracy(Record):
@@ -145,6 +110,14 @@ class AttackFigures(Record):
             flat["candidates"] = float(self.candidates)
         named = {f"{name}/{self.threat}": value for name, value in flat.items()}
         return named | {f"rejected/{self.threat}/{name}": share for name, share in self.rejected.items()}
+
+
+def attack_metrics(attacks: Iterable[AttackFigures]) -> dict[str, float]:
+    """The figures of several threat models as one flat mapping, and the mean of their accuracies as `aua`."""
+    found = list(attacks)
+    flat = {name: value for figures in found for name, value in figures.metrics().items()}
+    mean = sum(figures.accuracy_under_attack for figures in found) / len(found) if found else None
+    return flat if mean is None else flat | {"aua": mean}
 
 
 class OodFigures(Record):
@@ -218,14 +191,7 @@ class Outcome(Record):
 
     def metrics(self) -> dict[str, float]:
         """The figures as one flat mapping, the names used in MLflow and in the summary."""
-        flat = {"clean": self.clean.accuracy, "majority_share": self.clean.majority_share}
-        flat["low/clean"], flat["high/clean"] = self.clean.interval
-        if self.clean.weighted_f1 is not None:
-            flat["weighted_f1"] = self.clean.weighted_f1
-        for figures in self.attacks:
-            flat |= figures.metrics()
-        if self.attacks:
-            flat["aua"] = sum(figures.accuracy_under_attack for figures in self.attacks) / len(self.attacks)
+        flat = self.clean.metrics() | attack_metrics(self.attacks)
         for twin in self.ood:
             flat |= twin.metrics()
         if self.ood:
@@ -288,6 +254,9 @@ class ControlRecord(Record):
 
     kind: Literal["dense", "random"]
     seed: int
+    like: str | None = Field(
+        None, description="The trial whose sparsity in every layer a random ticket has; null: the selected one"
+    )
     title: str = Field("", description="What tables call it: 'finetune', 'FreeLB', 'random'")
     outcome: Outcome
     stages: tuple[StageRecord, ...]
@@ -295,8 +264,35 @@ class ControlRecord(Record):
 
     @property
     def name(self) -> str:
-        """How people know it: 'dense' or 'random-0'."""
-        return self.kind if self.kind == "dense" else f"{self.kind}-{self.seed}"
+        """How people know it: 'dense', 'random-0', or 'random-t003-0' if it is like another trial than the winner."""
+        return self.kind if self.kind == "dense" else self.named(self.seed, self.like)
+
+    @staticmethod
+    def named(seed: int, like: str | None) -> str:
+        """What a random ticket is called."""
+        return f"random-{seed}" if like is None else f"random-{like}-{seed}"
+
+
+class EpochFigures(Record):
+    """A model as it is after an epoch of its training."""
+
+    epoch: int
+    clean: CleanFigures
+    attacks: tuple[AttackFigures, ...]
+
+    def metrics(self) -> dict[str, float]:
+        """As one flat mapping, the names of the summary."""
+        return self.clean.metrics() | attack_metrics(self.attacks)
+
+
+class EpochsRecord(Record):
+    """The selected trial or the dense control, attacked after every epoch of its training."""
+
+    model: str = Field(description="'t003' or 'dense'")
+    title: str = Field("", description="What tables call it")
+    epochs: tuple[EpochFigures, ...] = Field((), description="In their order; the last is the model itself")
+    left_out: str | None = Field(None, description="Why there are none")
+    stages: tuple[StageRecord, ...] = ()
 
 
 class Comparison(Record):
@@ -384,6 +380,7 @@ class Summary(Record):
     )
     trials: tuple[TrialRecord, ...]
     controls: tuple[ControlRecord, ...]
+    epochs: tuple[EpochsRecord, ...] = Field((), description="With `controls.epochs`: attacks after every epoch")
     selected: Selection
     front: tuple[str, ...] = Field(description="Trials no other trial beats in every figure of the objective")
     threat_models: tuple[ThreatRecord, ...]
