@@ -169,7 +169,7 @@ def test_the_markdown_page_has_one_table_with_whole_headers(folder):
         "| * A trial 3 | earlyrobust | 0.530 | 84.4 ±4.5 | 23.0 [15.8-32.2] | 74.5 | 1023.4 | 16.7 |"
     )
     assert "- textfooler/minilm: the winner of A cannot be told from that of B (+0.0 points, p = 1.000)." in page
-    assert "None that all of them have." in page
+    assert "No setting that all of them have differs." in page
 
 
 @pytest.mark.parametrize("width", [80, 100])

@@ -14,7 +14,7 @@ from tune_tickets.reporting.setting_text import chosen_text
 from tune_tickets.reporting.side_by_side import PairedWinners, SideBySide, compared_rows
 from tune_tickets.reporting.table import COST_LEGEND, baselines_text
 
-SAME = "None that all of them have."
+SAME = "No setting that all of them have differs."
 CAVEAT = "These rows also steered the searches: confirm the tickets on report rows before claiming more."
 
 
