@@ -6,6 +6,7 @@ from tests.trial.conftest import ignore
 from tests.trial.test_resumed_stages import Cut
 from tune_tickets.config.method import RobustT
 from tune_tickets.config.retraining import Retraining
+from tune_tickets.training.schedule import LEAST_STEPS
 from tune_tickets.trial.execution import StageContext
 from tune_tickets.trial.stage import StageKey
 from tune_tickets.trial.store import Store
@@ -75,7 +76,6 @@ def test_epochs_kept_before_a_kill_are_taken_over_if_they_are_still_there(traine
         if context.stage.name == "epochs" and done == 20:  # an epoch has 8 steps
             raise Cut
 
-    monkeypatch.setattr("tune_tickets.trial.execution._CHECKPOINT_SHARE", 1e9)  # none is too dear
     monkeypatch.setattr(StageContext, "progress", cut_in_the_third_epoch)
     with pytest.raises(Cut):
         pipeline.after_every_epoch(stage, outcome)
@@ -92,6 +92,7 @@ def test_epochs_kept_before_a_kill_are_taken_over_if_they_are_still_there(traine
     found = pipeline.after_every_epoch(stage, outcome)
     kept = Store(store_url).find("epochs", pipeline.stages[0].digest)
     attempts = {pointer.split("/")[0] for pointer in kept.files.values()}
-    assert (steps[0], len(attempts)) == ((1, 1) if lost else (20, 2)), "from the last mini-epoch, or all afresh"
+    assert steps[0] == 1 if lost else 20 - LEAST_STEPS < steps[0] <= 20, "all afresh, or at most a mini-epoch"
+    assert len(attempts) == (1 if lost else 2)
     assert found[-1].clean == outcome.clean
     assert [one.clean.accuracy for one in found] == [record["clean"] for record in kept.history]
