@@ -1,5 +1,6 @@
 """Records of a small search, and an MLflow store in a temporary folder."""
 
+import math
 import shutil
 from pathlib import Path
 
@@ -139,3 +140,15 @@ def runs(client):
         return by_name
 
     return look
+
+
+def points(client, run, key):
+    return [(point.step, point.value) for point in client.get_metric_history(run.info.run_id, key)]
+
+
+def play(tracker):
+    tracker.start_trial("t0", 0, {"method.gamma": 0.1})
+    tracker.log("t0", {"probe": 40.0, "loss": 0.7}, 1)
+    tracker.log("t0", {"probe": 45.0, "loss": math.nan}, 2)
+    tracker.finish_trial(make_trial(0), {})
+    tracker.log_control(make_control(), {})

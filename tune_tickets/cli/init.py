@@ -5,6 +5,8 @@ import re
 import shlex
 from pathlib import Path
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
 from tune_tickets.config.evaluation import Evaluation
 from tune_tickets.data.files import read_file
 from tune_tickets.data.guess import Guess, guess_task
@@ -77,81 +79,23 @@ def _findings(data: Path, guess: Guess) -> list[str]:
 
 def _document(target: Path, findings: list[str], guess: Guess) -> str:
     task = guess.task
-    text = _quoted(task.text) if isinstance(task.text, str) else _list(task.text)
-    attacked_rows, probed_rows = min(_ATTACKED_ROWS, task.rows.select), min(_PROBED_ROWS, task.rows.select)
-    train = "null" if task.rows.train is None else str(task.rows.train)
-    return f"""\
-# {_command(target)}
-#
-{"".join(f"# {line}{chr(10)}" for line in findings)}
-name: {_quoted(_identifier(target.stem))}
-seed: 0
-
-model:
-  source: bundled  # MiniLM, installed with the package; with a GPU and a hub, try bert-base-uncased
-  layers: 3  # the first 3 of its 6 layers, quick on a laptop; null keeps all
-
-task:
-  source: {_quoted(task.source)}  # seen from the folder the command is run in
-  text: {text}
-  label: {_quoted(task.label)}
-  labels: {_list(task.labels or ())}  # in class order
-  attacked: {_quoted(task.attacked or task.columns[0])}  # the column that attacks may change
-  max_length: {task.max_length}  # tokens; longer texts are cut
-  rows:
-    train: {train}  # null takes all rows that are left
-    select: {task.rows.select}  # steer the search
-    report: {task.rows.report}  # kept back for the final report
-  # Out-of-distribution twins, on which every model is measured too: a preset, or a file with the same columns.
-  # ood: [{{name: shifted, source: other.csv}}]
-
-# In method and retraining a value may be a search domain:
-# {{uniform: [a, b]}}, {{log_uniform: [a, b]}}, {{int: [a, b]}} or {{choice: [a, b, ...]}}.
-method:
-  kind: earlyrobust
-  learning_rate: 2.0e-4
-  batch_size: 16
-  # Trials that differ only in drawing share one search; any other value of this section that differs costs a new one.
-  coefficient_learning_rate: {{choice: [1.0e-3, 1.0e-2]}}
-  adversary:
-    kind: freelb
-    steps: 3
-    step_size: {{choice: [0.02, 0.05]}}
-  drawing:
-    heads: {{uniform: [0.1, 0.4]}}  # share of attention heads removed
-    neurons: {{uniform: [0.1, 0.5]}}  # share of intermediate neurons removed
-
-retraining:
-  learning_rate: {{log_uniform: [5.0e-5, 5.0e-4]}}
-  batch_size: 16
-  epochs: 3
-  adversary:
-    kind: {{choice: [none, freelb]}}
-    steps: 2
-
-evaluation:
-  attacks: {_list(tuple(map(str, Evaluation().attacks)))}
-  rows: {attacked_rows}  # of the select rows; more rows, narrower intervals, longer attacks
-  probe:
-    rows: {probed_rows}
-
-controls:
-  dense: true  # the whole model, trained and attacked in the same way
-  random: true  # a random ticket as sparse as the winner
-
-objective:
-  kind: weighted  # mean of clean accuracy and accuracy under attack
-  floor_points: 2.0  # points of clean accuracy a ticket may lose to the dense control
-
-search:
-  trials: 6
-  concurrency: 2
-  warm_starts:  # the first point is tried first, and the controls are trained with its retraining
-    - {{retraining.learning_rate: 2.0e-4, retraining.adversary.kind: none}}
-
-resources:
-  cpus: 1
-"""
+    templates = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # it is YAML, and every text is quoted as such
+    )
+    templates.filters |= {"quoted": _quoted, "list": _list}
+    return templates.get_template("experiment.yaml.j2").render(
+        command=_command(target),
+        findings=findings,
+        name=_identifier(target.stem),
+        task=task,
+        attacks=tuple(map(str, Evaluation().attacks)),
+        attacked_rows=min(_ATTACKED_ROWS, task.rows.select),
+        probed_rows=min(_PROBED_ROWS, task.rows.select),
+    )
 
 
 def _quoted(text: str) -> str:

@@ -66,6 +66,15 @@ class Settings(Section):
         return self
 
     @model_validator(mode="after")
+    def _check_budget(self) -> "Settings":
+        if self.search.budget.gpu_hours is not None and self.resources.gpus == 0:
+            raise ValueError(
+                "search.budget.gpu_hours can never be spent, since resources.gpus is 0: give stages a GPU or a part of "
+                "one, or limit cpu_hours or wall_clock_hours"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _check_subnetworks(self) -> "Settings":
         method, task = self.method, self.task
         if not isinstance(method, SRNets):
