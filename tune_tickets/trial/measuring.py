@@ -12,7 +12,7 @@ from tune_tickets.trial.attacking import Beaten, ShardedAttack, best_possible, b
 from tune_tickets.trial.corpus import masked_lm_stage
 from tune_tickets.trial.runner import OnRecord, unheard
 from tune_tickets.trial.stage import Stage, StageKey, StageResult
-from tune_tickets.trial.start import TICKET_FILE, epoch_file
+from tune_tickets.trial.weight_files import TICKET_FILE, epoch_file
 
 if TYPE_CHECKING:
     from tune_tickets.trial.pipeline import World

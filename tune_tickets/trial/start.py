@@ -9,14 +9,7 @@ from tune_tickets.config.model import Model
 from tune_tickets.models.backbone import load_backbone
 from tune_tickets.tickets.ticket import Ticket
 from tune_tickets.trial.execution import StageContext
-
-TICKET_FILE = "ticket.safetensors"
-WEIGHTS_FILE = "weights.safetensors"
-
-
-def epoch_file(epoch: int) -> str:
-    """The ticket as it is after an epoch of its training, the first being 1."""
-    return f"ticket-{epoch:03}.safetensors"
+from tune_tickets.trial.weight_files import TICKET_FILE, WEIGHTS_FILE
 
 
 def load_start(context: StageContext, labels: Sequence[str]) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:

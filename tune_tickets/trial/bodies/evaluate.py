@@ -9,7 +9,7 @@ from tune_tickets.tickets.ticket import Ticket
 from tune_tickets.trial.backbone import device_of, encode_rows
 from tune_tickets.trial.execution import StageContext, StageOutput
 from tune_tickets.trial.rows import load_rows
-from tune_tickets.trial.start import TICKET_FILE, epoch_file
+from tune_tickets.trial.weight_files import TICKET_FILE, epoch_file
 
 
 def run(context: StageContext) -> StageOutput:

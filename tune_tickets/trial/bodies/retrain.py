@@ -39,8 +39,9 @@ from tune_tickets.trial.bodies.draw import Mask, load_mask
 from tune_tickets.trial.debiasing import debiased
 from tune_tickets.trial.execution import StageContext, StageOutput, training_cost
 from tune_tickets.trial.rows import TaskRows, load_rows
-from tune_tickets.trial.start import TICKET_FILE, epoch_file, load_start
+from tune_tickets.trial.start import load_start
 from tune_tickets.trial.training_checkpoint import keep_training, restore_training
+from tune_tickets.trial.weight_files import TICKET_FILE, epoch_file
 
 _NOTHING_TRAINED = training_cost(0, 0.0, rows=1)
 

@@ -12,7 +12,8 @@ from tune_tickets.trial.bodies.imp import train_round
 from tune_tickets.trial.debiasing import debiased
 from tune_tickets.trial.execution import StageContext, StageOutput
 from tune_tickets.trial.rows import load_rows
-from tune_tickets.trial.start import WEIGHTS_FILE, load_start
+from tune_tickets.trial.start import load_start
+from tune_tickets.trial.weight_files import WEIGHTS_FILE
 
 
 def run(context: StageContext) -> StageOutput:
