@@ -22,7 +22,7 @@ def study(tiny_yaml, environment, tmp_path):
         command += ["--seed", "1", "--output", str(tmp_path / "kills"), "--json", str(out)]
         ended = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
         assert ended.returncode == 0, ended.stdout + ended.stderr
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120  # Ray's agents look for the rest of a killed session for a minute
         while left_behind(environment[TAG]) and time.monotonic() < deadline:
             time.sleep(0.5)
         assert left_behind(environment[TAG]) == []
