@@ -11,6 +11,7 @@ from tune_tickets.config.method import Imp
 from tune_tickets.methods.imp import Round
 from tune_tickets.tickets.unstructured import UnstructuredMask
 from tune_tickets.tickets.unstructured_drawing import scores_from_bytes
+from tune_tickets.training.schedule import LEAST_STEPS
 from tune_tickets.trial.store import Store
 
 FAST = {"epochs": 1.0, "batch_size": 16, "learning_rate": 3e-3}
@@ -158,7 +159,8 @@ def test_a_round_that_was_cut_off_goes_on_and_ends_with_the_same_bits(pipeline_o
     assert Store(url).load_checkpoint(stage) is not None
     steps = []
     resumed = execution.execute(stage, resources, url, lambda done, total, records: steps.append(done))
-    assert min(step for step in steps if step) == 24, "no step but the one that was cut off is repeated"
+    lost = 24 - min(step for step in steps if step)
+    assert 0 <= lost < LEAST_STEPS, "no more than a mini-epoch is repeated"
     finished = store.find("imp", wanted.digest)
     assert resumed.history == finished.history
     assert Store(url).read(resumed, "scores.safetensors") == store.read(finished, "scores.safetensors")
