@@ -48,6 +48,9 @@ def test_a_search_whose_driver_is_killed_three_times_ends_like_an_undisturbed_on
     [
         ("tpe", 1, "search.scheduler={kind: none}", "order"),
         ("multivariate-tpe", 1, ASHA, "order"),
+        ("group-tpe", 1, ASHA, "order"),
+        ("nsga2", 1, "search.scheduler={kind: median}", "order"),
+        ("gp", 1, "search.scheduler={kind: none}", "order"),
         ("random", 2, "search.scheduler={kind: none}", "set"),
         ("grid", 2, "search.scheduler={kind: none}", "set"),
         ("tpe", 2, ASHA, "recomputed"),

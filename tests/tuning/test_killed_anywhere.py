@@ -79,7 +79,7 @@ def outcome(experiment: Experiment, folder: Path, storage: InMemoryStorage) -> t
     return records, told
 
 
-SAMPLERS = ("random", "tpe", "multivariate-tpe", "group-tpe", "nsga2", "grid")
+SAMPLERS = ("random", "tpe", "multivariate-tpe", "group-tpe", "nsga2", "gp", "grid")
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)

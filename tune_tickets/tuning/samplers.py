@@ -43,7 +43,7 @@ def make_sampler(experiment: Experiment, number: int, name: str | None = None) -
                 return NSGAIISampler(population_size=search.population, seed=seed)
             case "gp":
                 startup = max(1, search.startup_trials)  # it cannot fit nothing
-                return GPSampler(seed=seed, n_startup_trials=startup, warn_independent_sampling=False)
+                return GaussianProcess(seed=seed, n_startup_trials=startup, warn_independent_sampling=False)
             case kind:
                 return TPESampler(
                     seed=seed,
@@ -64,6 +64,30 @@ def sampler_note(experiment: Experiment) -> str | None:
         f"The sampler {sampler} models the parameters that every trial has; those under a condition "
         f"({', '.join(conditional)}) are sampled independently, {_INDEPENDENT[sampler]}."
     )
+
+
+class GaussianProcess(GPSampler):
+    """Optuna's, which takes a trial that was left half drawn for one that runs beside it, and draws away from it."""
+
+    def sample_relative(
+        self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        """As Optuna's, by what all other trials have drawn and reached."""
+        others: Any = _Others(study, trial.number)
+        return super().sample_relative(others, trial, search_space)
+
+
+class _Others:
+    """A study without one of its trials."""
+
+    def __init__(self, study: optuna.Study, number: int) -> None:
+        self._study, self._number = study, number
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever a study has
+        return getattr(self._study, name)
+
+    def _get_trials(self, *arguments: Any, **options: Any) -> list[FrozenTrial]:  # noqa: ANN401 - Optuna's own
+        return [each for each in self._study._get_trials(*arguments, **options) if each.number != self._number]
 
 
 class TreeGrid(BaseSampler):
