@@ -6,6 +6,7 @@ import pytest
 
 from tests.tuning.test_pruning import experiment_in, finish
 from tune_tickets.cli.app import main
+from tune_tickets.trial.stage import VERSIONS
 from tune_tickets.trial.store import Store
 
 
@@ -64,6 +65,24 @@ def test_verify_ends_with_1_until_the_damage_is_moved_aside(results, capsys):
     assert [path.read_bytes() for path in (results / "store" / "quarantine").rglob("ticket.safetensors")] == [
         b"changed"
     ]
+    assert call(capsys, "verify", results)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("written", "found"),
+    [("[]", "is not readable"), ('{"stage": "draw"}', "is not readable"), (None, "does not match the digest")],
+)
+def test_verify_finds_a_recipe_that_describes_another_stage(results, capsys, written, found):
+    [recipe] = (results / "store" / "draw").rglob("stage.json")
+    recipe.write_text(written or recipe.read_text().replace('"number": 0', '"number": 1'))
+    code, told = call(capsys, "verify", results)
+    assert (code, f"stage.json {found}" in told, "1 damaged." in told) == (1, True, True), told
+    assert call(capsys, "verify", results, "--mend")[0] == 0
+    assert call(capsys, "verify", results)[0] == 0
+
+
+def test_a_recipe_of_an_earlier_version_of_the_code_is_not_damage(results, capsys, monkeypatch):
+    monkeypatch.setitem(VERSIONS, "draw", VERSIONS["draw"] + 1)
     assert call(capsys, "verify", results)[0] == 0
 
 

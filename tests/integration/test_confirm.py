@@ -122,6 +122,7 @@ def test_a_search_stops_at_every_kind_of_budget_and_goes_on_with_more_budget_and
             f"the budget of 1e-06 {kind} is spent",
         )
         assert not [trial for trial in stopped.trials if trial.status != "interrupted"]
+        assert [run.info.status for run in runs_of(out) if run.info.run_name == "tiny"] == ["FINISHED"]
         command = ["resume", out]
     assert states_of(out) == [TrialState.RUNNING], "the one under way is taken up again"
 

@@ -185,7 +185,7 @@ def check_tried_again(cli, tiny_yaml, store, broken):
     assert "2 trials in a row failed" in printed
     assert "does not match its digest" in printed
     assert "Traceback" not in printed
-    assert summary_of(broken).status == "stopped"
+    assert summary_of(broken).status == "failed"
     failed = [trial for trial in summary_of(broken).trials if trial.status == "failed"]
     assert failed
     assert all("mask.safetensors does not match its digest" in trial.error for trial in failed)

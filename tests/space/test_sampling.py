@@ -7,7 +7,7 @@ import pytest
 
 from tune_tickets.config import load_experiment
 from tune_tickets.errors import ConfigError
-from tune_tickets.space import reference, sample, warm_starts
+from tune_tickets.space import reference, sample, warm_start_note, warm_starts
 
 YAML = """\
 method:
@@ -102,3 +102,11 @@ def test_an_override_of_a_whole_section_takes_what_stood_in_it_out_of_warm_start
     path.write_text(YAML.replace("{choice: [freelb, none]}", "freelb") + start, encoding="utf-8")
     assert warm_starts(load_experiment(path, ["method.adversary={kind: pgd}"])) == [{"method.gamma": 0.1}]
     assert warm_starts(load_experiment(path)) == [{"method.adversary.steps": 4, "method.gamma": 0.1}]
+
+
+def test_warm_starts_beyond_the_number_of_trials_are_said_to_wait(make):
+    points = "search.warm_starts=[{method.gamma: 0.1}, {method.gamma: 0.2}]"
+    assert warm_start_note(make(points, "search.trials=2")) is None
+    note = warm_start_note(make(points, "search.trials=1"))
+    assert note is not None
+    assert "Of 2 warm starts search.trials=1 has room for 1: the others wait" in note

@@ -9,7 +9,7 @@ from rich.table import Table
 from tune_tickets.config import load_experiment
 from tune_tickets.config.information import uses_ood_information
 from tune_tickets.data.ood import TwinData
-from tune_tickets.space import warm_starts
+from tune_tickets.space import warm_start_note, warm_starts
 from tune_tickets.tuning.results import place_results
 
 
@@ -61,7 +61,7 @@ def plan(path: Path, overrides: list[str], output: Path | None) -> None:
     console.print(table)
     for line in estimate_lines(stages, experiment.settings):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
-    if note := sampler_note(experiment):
+    for note in filter(None, (sampler_note(experiment), warm_start_note(experiment))):
         console.print(note, highlight=False, markup=False, soft_wrap=True)
     if seen.unseen:
         console.print("Stored results are not counted, for that needs what could not be looked at from here:")

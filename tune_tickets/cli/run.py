@@ -8,7 +8,7 @@ from rich.console import Console
 
 from tune_tickets.config import Experiment, load_experiment
 from tune_tickets.errors import ConfigError
-from tune_tickets.space import trials_wanted, warm_starts
+from tune_tickets.space import trials_wanted, warm_start_note, warm_starts
 from tune_tickets.tuning.results import Results, finished_results, place_results
 
 
@@ -46,8 +46,8 @@ def search(experiment: Experiment, results: Results, resumed: bool, retry_errors
     from tune_tickets.tuning.run import run_experiment
     from tune_tickets.tuning.samplers import sampler_note
 
-    if note := sampler_note(experiment):
-        console.print(note, highlight=False, markup=False)
+    for note in filter(None, (sampler_note(experiment), warm_start_note(experiment))):
+        console.print(note, highlight=False, markup=False, soft_wrap=True)
     with make_view(trials_wanted(experiment), console) as view:
         finished = run_experiment(experiment, results, view.handle, resumed, retry_errors)
     summary = finished.summary

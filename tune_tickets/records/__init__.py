@@ -17,7 +17,7 @@ from tune_tickets.records.costs import Training as Training
 SUMMARY_SCHEMA = 1
 
 TrialStatus = Literal["complete", "pruned", "failed", "interrupted"]
-SearchStatus = Literal["finished", "interrupted", "stopped"]
+SearchStatus = Literal["finished", "interrupted", "stopped", "failed"]
 
 
 _HEADLINE = re.compile("clean|aua/.+|ood/[^/]+")
@@ -374,7 +374,7 @@ class Summary(Record):
     config_digest: str
     seed: int
     status: SearchStatus
-    stopped_by: str | None = Field(None, description="What ended a search whose status is 'stopped'")
+    stopped_by: str | None = Field(None, description="What ended a search whose status is 'stopped' or 'failed'")
     spent: dict[str, float] = Field(
         default_factory=dict, description="CPU-, GPU- and wall-clock hours and money of all sessions; see search.budget"
     )

@@ -110,7 +110,8 @@ def _states(experiments: list[Finished]) -> Iterator[str]:
         if experiment.winner is None:
             yield f"{experiment.label} has no winner: {summary.selected.reason}"
         if summary.status != "finished":
-            yield f"{experiment.label} was {summary.status} before its trials were done: more may be in it."
+            ended = summary.status if summary.status == "failed" else f"was {summary.status}"
+            yield f"{experiment.label} {ended} before its trials were done: more may be in it."
 
 
 def _threats(experiments: list[Finished]) -> Iterator[str]:

@@ -30,6 +30,17 @@ def warm_starts(experiment: Experiment) -> list[dict[str, Scalar]]:
     return points
 
 
+def warm_start_note(experiment: Experiment) -> str | None:
+    """What a user should know of warm starts for which a search has no trials; None if nothing."""
+    given, trials = len(experiment.settings.search.warm_starts), experiment.settings.search.trials
+    if given <= trials:
+        return None
+    return (
+        f"Of {given} warm starts search.trials={trials} has room for {trials}: the others wait until the "
+        "search is given more trials."
+    )
+
+
 def _overridden(name: str, experiment: Experiment) -> bool:
     """Whether an override has put a value there, or in the place of a section above."""
     path = split(name)

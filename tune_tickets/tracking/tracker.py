@@ -21,7 +21,7 @@ from tune_tickets.tracking.runs import KnownRun, RunBook
 from tune_tickets.tracking.winner import Winner, model_name
 
 TRIAL_STATUS = {"complete": "FINISHED", "pruned": "FINISHED", "failed": "FAILED", "interrupted": "KILLED"}
-PARENT_STATUS = {"finished": "FINISHED", "interrupted": "KILLED", "stopped": "FAILED"}
+PARENT_STATUS = {"finished": "FINISHED", "interrupted": "KILLED", "stopped": "FINISHED", "failed": "FAILED"}
 
 
 class Tracker:

@@ -11,7 +11,7 @@ from tune_tickets.trial.stage import VERSIONS, StageKey, StageResult
 from tune_tickets.trial.store import CHECKPOINT, HISTORY, Store, Unreadable
 
 _RESULT = re.compile(r"result(?:-(?P<goal>[0-9a-f]{16}))?\.json")
-_RECIPE = re.compile(r"stage(?:-[0-9a-f]{16})?\.json")
+_RECIPE = re.compile(r"stage(?:-(?P<goal>[0-9a-f]{16}))?\.json")
 
 
 @dataclass(frozen=True)
@@ -94,9 +94,8 @@ def _flaws(store: Store, entry: Entry) -> Iterator[Flaw]:
             yield Flaw(entry.name, entry.digest, ", ".join(bad), result=key)
     folder = store.folder(entry.name, entry.digest)
     for file in entry.files:
-        kind = dict if _RECIPE.fullmatch(file) else {HISTORY: list, CHECKPOINT: dict}.get(file)
-        if kind is not None and not _is(store, f"{folder}/{file}", kind):
-            yield Flaw(entry.name, entry.digest, f"{file} is not readable", paths=(f"{folder}/{file}",))
+        if reason := _unfit(store, entry, f"{folder}/{file}", file):
+            yield Flaw(entry.name, entry.digest, f"{file} {reason}", paths=(f"{folder}/{file}",))
     if (pointer := store.checkpoint(folder)) is not None:
         part, files = pointer
         bad = [file for file, sha256 in files.items() if store.sha256(f"{folder}/{part}/{file}") != sha256]
@@ -107,8 +106,25 @@ def _flaws(store: Store, entry: Entry) -> Iterator[Flaw]:
             )
 
 
-def _is(store: Store, path: str, kind: type) -> bool:
+def _unfit(store: Store, entry: Entry, path: str, file: str) -> str | None:
+    """What is wrong with a file that has no digest of its own, if it is one; it may go while it is looked at."""
+    recipe = _RECIPE.fullmatch(file)
+    kinds: dict[str, type] = {HISTORY: list, CHECKPOINT: dict, **({file: dict} if recipe else {})}
     try:
-        return isinstance(store.read_json(path), kind | None)
-    except StoreError:
-        return False
+        if file not in kinds or (found := store.read_json(path)) is None:
+            return None
+        if not isinstance(found, kinds[file]):
+            return "is not readable"
+        if recipe is None or _describes(store, entry, path, recipe["goal"]):
+            return None
+    except (StoreError, KeyError, TypeError, AttributeError):
+        return "is not readable"
+    return "does not match the digest of its stage: it was changed or damaged"
+
+
+def _describes(store: Store, entry: Entry, path: str, goal: str | None) -> bool:
+    """Whether a recipe is that of its own stage, as far as can be told: code of another version has other digests."""
+    stage, version = store.described(path)
+    digest = entry.digest if version is None else stage.digest_at(version)
+    aim = None if stage.goal_digest is None else stage.goal_digest[:16]
+    return (stage.name, digest, aim) == (entry.name, entry.digest, goal)

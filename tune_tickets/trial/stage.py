@@ -54,8 +54,12 @@ class Stage:
     @property
     def digest(self) -> str:
         """The identity of the result."""
+        return self.digest_at(VERSIONS[self.name])
+
+    def digest_at(self, version: int) -> str:
+        """The identity that the result has with this version of the stage's code."""
         above = {role: key.content for role, key in self.upstream.items()}
-        return digest_of({"stage": self.name, "version": VERSIONS[self.name], "inputs": self.inputs, "upstream": above})
+        return digest_of({"stage": self.name, "version": version, "inputs": self.inputs, "upstream": above})
 
     @property
     def goal_digest(self) -> str | None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from tune_tickets.errors import StoreError
 from tune_tickets.trial.files import Content, Files
-from tune_tickets.trial.stage import Stage, StageKey, StageResult, digest_of
+from tune_tickets.trial.stage import VERSIONS, Stage, StageKey, StageResult, digest_of
 
 RESULT, RECIPE, HISTORY, CHECKPOINT, PRUNED = "result", "stage", "history.json", "checkpoint.json", "pruned.json"
 BROKERS = "brokers"
@@ -68,17 +68,21 @@ class Store(Files):
     def recipe(self, key: StageKey) -> Stage | None:
         """How the result behind a key is computed, from what was written when it was; None if that cannot be told."""
         try:
-            written = self.read_json(self.path(RECIPE, key.name, key.digest, key.goal_digest))
-            above = {
-                role: StageKey(up["stage"], up["digest"], up.get("content", up["digest"]), up.get("goal_digest"))
-                for role, up in written["upstream"].items()
-            }
-            stage = Stage(written["stage"], written["inputs"], above, written.get("goal"))
+            stage, _ = self.described(self.path(RECIPE, key.name, key.digest, key.goal_digest))
             # It vouches for itself: whatever was changed in it, or in the code since, gives another digest.
             same = (stage.digest, stage.goal_digest) == (key.digest, key.goal_digest)
         except (StoreError, KeyError, TypeError, AttributeError):
             return None
         return stage if same else None
+
+    def described(self, path: str) -> tuple[Stage, int | None]:
+        """The stage that a recipe describes and the version of its code then, which the first stores did not keep."""
+        written = self.read_json(path)
+        above = {
+            role: StageKey(up["stage"], up["digest"], up.get("content", up["digest"]), up.get("goal_digest"))
+            for role, up in written["upstream"].items()
+        }
+        return Stage(written["stage"], written["inputs"], above, written.get("goal")), written.get("version")
 
     def begin(self, stage: Stage) -> "Attempt":
         """Start computing a stage."""
@@ -225,6 +229,7 @@ def _describe(stage: Stage) -> dict[str, Any]:
     }
     return {
         "stage": stage.name,
+        "version": VERSIONS[stage.name],
         "digest": stage.digest,
         "inputs": stage.inputs,
         "upstream": above,

@@ -74,7 +74,7 @@ def close_search(
         config_digest=experiment.digest,
         seed=experiment.settings.seed,
         status=status,
-        stopped_by=stopped_by if status == "stopped" else None,
+        stopped_by=stopped_by if status in ("stopped", "failed") else None,
         spent=dict(spent or {}),
         trials=tuple(trials),
         controls=tuple(controls),

@@ -199,9 +199,7 @@ def _close(
     seconds: float,
 ) -> Finished:
     trials = sorted(observer.trials.values(), key=lambda trial: trial.number)
-    status: SearchStatus = "stopped"
-    if stopper.reason in (None, INTERRUPTED):
-        status = "finished" if stopper.reason is None else "interrupted"
+    status = _status(stopper)
     summary = close_search(
         context.experiment,
         context.world.threats,
@@ -219,13 +217,19 @@ def _close(
     files = [path for path in (results.folder / "summary.json", results.substitutions) if path.exists()]
     tracker.finish(summary, {path.name: path for path in files} | pictures | report.files)
     tracker.register(summary, winning_tickets(results, context.experiment.settings))
-    if status == "stopped" and not stopper.out_of_budget:
+    if status == "failed":
         last = next((trial.error for trial in reversed(trials) if trial.error), "no reason was recorded")
         raise SearchStopped(
             f"the search was stopped: {stopper.reason}. The last one said: {last}\n"
             f"What was done is in {results.folder}; mend the cause and go on with: tune-tickets resume {results.folder}"
         )
     return Finished(summary, (*undrawn, *report.problems, *tracker.problems))
+
+
+def _status(stopper: Stopper) -> SearchStatus:
+    if stopper.reason in (None, INTERRUPTED):
+        return "finished" if stopper.reason is None else "interrupted"
+    return "stopped" if stopper.out_of_budget else "failed"
 
 
 def _resumed(searcher: TicketSearch, records: list[TrialRecord], retry_errors: bool) -> Resumed:
