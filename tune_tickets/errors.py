@@ -28,6 +28,6 @@ class StoreError(TicketsError):
 
 
 class SearchStopped(TicketsError):
-    """The search ended before its trials were done: too many failures in a row."""
+    """The search ended before its trials were done: too many failures in a row, or the disk is full."""
 
     exit_code = 1

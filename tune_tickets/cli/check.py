@@ -48,7 +48,7 @@ def plan(path: Path, overrides: list[str], output: Path | None) -> None:
     from tune_tickets.tuning.samplers import sampler_note
 
     seen = look(experiment)
-    store = Store(place_results(experiment, output).store_url)
+    store = Store(place_results(experiment, output).store_url).answering()
     train_rows = experiment.settings.task.rows.train if seen.data is None else len(seen.data.train)
     stages = make_plan(experiment, world_of(experiment, seen), store, train_rows)
     table = Table("stage", "asked", "cached", "to compute", "work each", "seconds each", "seconds in all")

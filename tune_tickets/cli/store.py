@@ -98,7 +98,7 @@ def _open(place: Path | None, url: str | None) -> tuple[Store, list[StoreUser]]:
         url = str((place / "store").resolve())
     if url is None:
         raise ConfigError(f"there is no stage store in {place}: name a results folder, or the store with --store")
-    store = Store(url)
+    store = Store(url).answering()
     if not store.files():
         raise ConfigError(f"the store {url} is empty or not there: name another with --store")
     return store, store_users(place)

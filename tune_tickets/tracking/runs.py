@@ -50,8 +50,10 @@ class RunBook:
     """One MLflow experiment through an explicit client: no global state, no active run."""
 
     def __init__(self, uri: str, artifact_root: Path, experiment: str) -> None:
-        for noisy in ("alembic", "mlflow.store.db.utils", "mlflow.tracking"):
+        for noisy in ("alembic", "mlflow.tracking"):
             logging.getLogger(noisy).setLevel(logging.WARNING)
+        # Its errors come with a page of traceback; the backlog names them in a line.
+        logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
         make_whole(uri, partial(_make_database, artifact_root))
         self._client = MlflowClient(tracking_uri=uri, registry_uri=uri)
         location = None if uri.startswith(REMOTE) else artifact_root.resolve().as_uri()

@@ -4,19 +4,34 @@ import hashlib
 import json
 import os
 import tempfile
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 import fsspec
 
 from tune_tickets.errors import StoreError
 
 _PART_BYTES = 1024 * 1024
+_EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}
+"""What to install for which kind of bucket."""
 Content = bytes | Callable[[IO[bytes]], object]
 """What a file is to hold, or what writes that to a stream."""
+
+
+def open_place(url: str) -> tuple[fsspec.AbstractFileSystem, str]:
+    """The file system of a folder or URL, and the place there."""
+    try:
+        # Other machines write there too: what a listing said a moment ago is not to be remembered.
+        files, root = fsspec.core.url_to_fs(url, use_listings_cache=False)
+    except (ImportError, ValueError) as error:  # what reads it is not installed, or nothing can
+        extra = _EXTRAS.get(url.split(":")[0])
+        todo = f"pip install 'tune_tickets[{extra}]'" if extra else "Name a folder or a bucket with --store"
+        raise StoreError(f"the store {url} cannot be opened: {error}. {todo}") from None
+    return files, str(root)
 
 
 def sync_folder(folder: str) -> None:
@@ -66,17 +81,34 @@ class Files:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._fs, root = fsspec.core.url_to_fs(url)
-        self.root = str(root)
+        self._fs, self.root = open_place(url)
         """The folder as its file system names it."""
         self.local = "file" in self._protocols()
         """Whether it is on a file system of the machine, its own or one it shares, and not in a bucket."""
 
+    def answering(self, writing: bool = False) -> Self:
+        """Itself, if it is a folder or a bucket that answers; else `StoreError` says why not."""
+        if self.local:
+            return self
+        probe = f"{self.root}/probe-{uuid.uuid4().hex}"
+        try:
+            if writing:
+                self.write(probe, b"")
+            self.read_path(probe)
+            self.remove(probe)
+        except Exception as error:  # every kind of bucket has errors of its own
+            raise StoreError(
+                f"the store {self.url} {'cannot be written' if writing else 'does not answer'} "
+                f"({type(error).__name__}: {error}). Check its address, your credentials and your rights there, or "
+                "choose another with --store"
+            ) from error
+        return self
+
     def read_path(self, path: str) -> bytes | None:
         """The bytes at a path, or None."""
         try:
-            with self._fs.open(path, "rb") as stream:
-                return bytes(stream.read())
+            # In one request: a bucket looks at an opened file first, and refuses to read it once it was written anew.
+            return bytes(self._fs.cat_file(path))
         except FileNotFoundError:
             return None
 

@@ -21,6 +21,7 @@ import fsspec
 
 import tune_tickets
 from tune_tickets.errors import ResourceError, StoreError
+from tune_tickets.trial.files import open_place
 
 ENVIRONMENT = "TUNE_TICKETS_GROUND"
 """Holds the driver's ground, in workers of a cluster only."""
@@ -122,5 +123,5 @@ def _store_problems(ground: Ground, name: str) -> list[str]:
 
 
 def _folder(ground: Ground) -> tuple[fsspec.AbstractFileSystem, str]:
-    files, root = fsspec.core.url_to_fs(ground.store_url)
+    files, root = open_place(ground.store_url)
     return files, f"{root}/{NODES}/{ground.token}"

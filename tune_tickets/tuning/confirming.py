@@ -59,7 +59,7 @@ def confirm(
 ) -> Confirmation:
     """Train and measure everything; what is in the store already is not computed again."""
     started = time.monotonic()
-    settings, store = experiment.settings, Store(results.store_url)
+    settings, store = experiment.settings, Store(results.store_url).answering(writing=True)
     data = load_task(settings.task, settings.seed)
     attacked = _attacked_rows(rows, settings, len(data.report))
     chosen = choose(summary, top)

@@ -30,6 +30,7 @@ from tune_tickets.tuning.artifacts import transfer_artifacts, trial_artifacts, w
 from tune_tickets.tuning.closing import close_search, regain_weights
 from tune_tickets.tuning.controls import DenseControl
 from tune_tickets.tuning.epochs import epoch_records
+from tune_tickets.tuning.full_disk import naming_a_full_disk
 from tune_tickets.tuning.gallery import draw_pictures
 from tune_tickets.tuning.inputs import search_inputs
 from tune_tickets.tuning.ledger import Ledger
@@ -67,8 +68,8 @@ def run_experiment(
     """Search, and leave the results folder complete. Raises before anything is written if the input is wrong."""
     started = time.monotonic()
     results.check(experiment, resume)
-    world = preflight(experiment, Store(results.store_url))
-    with results.alone():
+    world = preflight(experiment, Store(results.store_url).answering(writing=True))
+    with results.alone(), naming_a_full_disk(results):
         return _run(experiment, world, results, emit, resume, retry_errors, started)
 
 
