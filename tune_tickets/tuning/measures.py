@@ -26,8 +26,9 @@ def check_objective(experiment: Experiment) -> None:
     known = measured(settings)
     for place, metric in _named(settings):
         if metric not in known:
+            instead = ". For latency take flops, which is the same on every machine" if metric == "latency" else ""
             raise experiment.source.error(
-                place, f"{metric!r} is not measured in this experiment; what is: {', '.join(known)}"
+                place, f"{metric!r} is not measured in this experiment; what is: {', '.join(known)}{instead}"
             )
     if settings.evaluation.early_exit and (found := falling(settings.objective)):
         raise experiment.source.error(
