@@ -90,6 +90,30 @@ def test_a_lease_is_renewed_for_as_long_as_it_is_held(store):
         assert time.time() - holder_of(store, STAGE, "").renewed < 1.0
 
 
+class Unsteady(Store):
+    """A store that is away every now and then, with an error that is no OSError: as buckets are."""
+
+    away = False
+
+    def read_path(self, path: str) -> bytes | None:
+        if self.away:
+            raise RuntimeError("could not connect to the endpoint")
+        return super().read_path(path)
+
+
+def test_a_store_that_is_away_for_a_moment_costs_neither_the_lease_nor_the_stage(tmp_path):
+    store = Unsteady(str(tmp_path / "store"))
+    with leased(store, STAGE, 1.0):
+        store.away = True
+        time.sleep(0.6)
+        store.away = False
+        time.sleep(0.6)
+        assert holder_of(store, STAGE, "") is not None, "renewed again"
+        store.away = True
+    store.away = False
+    assert taken(store), "what was left behind is dead"
+
+
 def test_a_holder_that_was_held_up_leaves_the_lease_of_the_one_who_took_over(store):
     with leased(store, STAGE, 0.3):
         with _alone(store):

@@ -113,7 +113,8 @@ def _release(store: Store, path: str, mine: Holder, beat: threading.Thread, over
     if beat.ident is not None:
         beat.join()
     if mine.token in _held:
-        with suppress(LeaseHeld), _alone(store):  # one that is left behind is a dead one
+        # One that is left behind is a dead one. Buckets have errors of their own kind: none is one of the stage.
+        with suppress(Exception), _alone(store):
             if _is_mine(store, path, mine):
                 store.remove(path)
         _held.discard(mine.token)
@@ -121,7 +122,7 @@ def _release(store: Store, path: str, mine: Holder, beat: threading.Thread, over
 
 def _keep_renewing(store: Store, path: str, mine: Holder, over: threading.Event) -> None:
     while not over.wait(mine.seconds / 3):
-        with suppress(OSError, LeaseHeld), _alone(store):  # a store that is slow for a moment does not end the stage
+        with suppress(Exception), _alone(store):  # a store that is away for a moment is asked again
             if not _is_mine(store, path, mine):
                 return  # taken over while this process was held up: the other one goes on with it
             store.write(path, _dump(replace(mine, renewed=time.time())))
