@@ -70,7 +70,8 @@ def test_a_store_that_is_not_the_drivers_is_no_store(ground, tmp_path):
 
 def test_a_store_whose_protocol_is_unknown_there_is_a_problem_not_a_crash(ground):
     [problem] = problems_here(replace(ground, store_url="nosuch://bucket/store"), "node-1")
-    assert "cannot be read there (ValueError" in problem
+    assert "cannot be read there (StoreError" in problem
+    assert "Protocol not known: nosuch" in problem
 
 
 def test_a_store_that_cannot_be_written_there_is_a_problem(ground, tmp_path):

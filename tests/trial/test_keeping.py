@@ -19,9 +19,9 @@ class SlowStore(Store):
 
     seconds = 0.0
 
-    def save_checkpoint(self, stage, files) -> None:
+    def save_checkpoint(self, stage, files, writer=None) -> None:
         time.sleep(self.seconds)
-        super().save_checkpoint(stage, files)
+        super().save_checkpoint(stage, files, writer)
 
 
 @pytest.fixture
@@ -106,6 +106,54 @@ def test_a_state_can_be_had_at_once_and_is_not_written_twice(store):
     keeper.now(3, state_at(3))
     assert store.read_path(f"{store.root}/{pointer}") == before
     keeper.close()
+
+
+def places(store: Store) -> set[str]:
+    return {path.split("/")[2] for path in store.files() if "/checkpoint-" in path}
+
+
+def test_states_go_over_the_older_of_two_and_the_last_stays_alone(store):
+    keeper = Keeper(store, STAGE, mini_epoch=1, seconds=0.0, started=0)
+    seen = set()
+    for step in range(1, 6):
+        keeper.after(step, state_at(step, weights=torch.full((6 - step,), float(step))))  # shorter every time
+        assert kept_step(store) == step
+        seen |= places(store)
+    assert seen == places(store), "no place but those two"
+    assert len(seen) == 2
+    keeper.close()
+    assert (len(places(store)), kept_step(store)) == (1, 5)
+    store.drop_checkpoint(STAGE)
+    assert places(store) == set()
+
+
+def test_a_state_that_is_cut_off_while_it_is_written_leaves_the_one_before(store):
+    keeper = Keeper(store, STAGE, mini_epoch=1, seconds=0.0, started=0)
+    for step in (1, 2, 3):
+        keeper.after(step, state_at(step))
+
+    def cut_off(stream) -> None:
+        stream.write(b"half of a state")
+        raise ConnectionError("killed")
+
+    with pytest.raises(ConnectionError):
+        store.save_checkpoint(STAGE, {"state.pt": cut_off}, keeper._name)
+    assert kept_step(store) == 3
+    keeper.close()
+    again = Keeper(store, STAGE, mini_epoch=1, seconds=0.0, started=3)
+    again.after(4, state_at(4))
+    again.close()
+    assert (len(places(store)), kept_step(store)) == (1, 4), "those of the one before are gone"
+
+
+def test_a_file_that_a_later_state_does_not_have_is_not_left(store):
+    keeper = Keeper(store, STAGE, mini_epoch=1, seconds=0.0, started=0)
+    for step in (1, 2):
+        keeper.now(step, lambda: {"state.pt": b"much", "scores.json": b"[]"})
+    keeper.now(3, lambda: {"scores.json": b"[1]"})
+    keeper.close()
+    assert [path.rsplit("/", 1)[1] for path in store.files() if "/checkpoint-" in path] == ["scores.json"]
+    assert store.load_checkpoint(STAGE) == {"scores.json": b"[1]"}
 
 
 def test_with_seconds_states_are_as_rare_as_asked(store):

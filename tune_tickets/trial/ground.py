@@ -113,7 +113,7 @@ def _store_problems(ground: Ground, name: str) -> list[str]:
         files, folder = _folder(ground)
         if files.cat_file(f"{folder}/{_TOKEN}") != ground.token.encode():
             return [f"the store {ground.store_url} shows something else there than here: {shared}"]
-    except (OSError, ImportError, ValueError) as error:
+    except (OSError, StoreError) as error:
         return [f"the store {ground.store_url} cannot be read there ({type(error).__name__}: {error}): {shared}"]
     try:
         files.pipe_file(f"{folder}/{name}", name.encode())

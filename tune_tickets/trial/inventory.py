@@ -98,7 +98,7 @@ def _flaws(store: Store, entry: Entry) -> Iterator[Flaw]:
             yield Flaw(entry.name, entry.digest, f"{file} {reason}", paths=(f"{folder}/{file}",))
     if (pointer := store.checkpoint(folder)) is not None:
         part, files = pointer
-        bad = [file for file, sha256 in files.items() if store.sha256(f"{folder}/{part}/{file}") != sha256]
+        bad = [file for file, checksum in files.items() if store.checksum(f"{folder}/{part}/{file}") != checksum]
         if bad and store.checkpoint(folder) == pointer:  # a running stage may have replaced it meanwhile
             paths = (f"{folder}/{CHECKPOINT}", f"{folder}/{part}")
             yield Flaw(

@@ -2,6 +2,7 @@
 
 import math
 import time
+import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
@@ -35,6 +36,7 @@ class Keeper:
         self._taken_at = time.monotonic()
         self._lead, self._step_seconds = 0, 0.0
         self._copies: dict[tuple[Any, ...], Tensor] = {}
+        self._name, self._files = "", frozenset[str]()
         self._writer = ThreadPoolExecutor(1, "checkpoint")
         self._writing: Future[float] | None = None
 
@@ -55,8 +57,9 @@ class Keeper:
             self._settle()
 
     def close(self) -> None:
-        """Let the last state be written to its end."""
+        """Let the last state be written to its end, and be the only one."""
         self._writer.shutdown(wait=True)
+        self._store.settle_checkpoint(self._stage)
 
     def _is_time(self, step: int) -> bool:
         if self._writing is not None or time.monotonic() - self._taken_at < self._seconds:
@@ -88,7 +91,9 @@ class Keeper:
 
     def _write(self, files: Mapping[str, Content]) -> float:
         started = time.monotonic()
-        self._store.save_checkpoint(self._stage, files)
+        if files.keys() != self._files:  # what is not written over any more would be left
+            self._name, self._files = uuid.uuid4().hex[:12], frozenset(files)
+        self._store.save_checkpoint(self._stage, files, self._name)
         return time.monotonic() - started
 
     def _settle(self) -> None:

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import xxhash
+
 from tune_tickets.errors import StoreError
 from tune_tickets.trial.files import Content, Files
 from tune_tickets.trial.stage import VERSIONS, Stage, StageKey, StageResult, digest_of
@@ -121,15 +123,27 @@ class Store(Files):
         except StoreError:
             return []
 
-    def save_checkpoint(self, stage: Stage, files: Mapping[str, Content]) -> None:
-        """Replace the checkpoint of a stage."""
+    def save_checkpoint(self, stage: Stage, files: Mapping[str, Content], writer: str | None = None) -> None:
+        """Replace the checkpoint of a stage.
+
+        A `writer` who saves the same files again and again has two places and goes over the older of its own.
+        """
         folder = self.folder(stage.name, stage.digest)
         old, taken = self.checkpoint(folder), time.time()
-        part = f"checkpoint-{uuid.uuid4().hex[:12]}"
+        first, second = _places(f"checkpoint-{writer or uuid.uuid4().hex[:12]}.0")
+        part = second if old is not None and old[0] == first else first
         sums = {file: self.fill(f"{folder}/{part}/{file}", content) for file, content in files.items()}
         self.write(f"{folder}/{CHECKPOINT}", _dump({"part": part, "files": sums, "taken": taken}))
-        if old is not None:
-            self.remove(f"{folder}/{old[0]}")
+        for place in _places(old[0]) if old is not None and old[0] not in (first, second) else ():
+            self.remove(f"{folder}/{place}")
+
+    def settle_checkpoint(self, stage: Stage) -> None:
+        """Let the place go that its writer would have gone over next."""
+        folder = self.folder(stage.name, stage.digest)
+        pointer = self.checkpoint(folder)
+        for place in _places(pointer[0]) if pointer is not None else ():
+            if pointer is not None and place != pointer[0]:
+                self.remove(f"{folder}/{place}")
 
     def load_checkpoint(self, stage: Stage) -> dict[str, bytes] | None:
         """The files of the last checkpoint; None if there is none or it is damaged (the stage then starts afresh)."""
@@ -138,9 +152,9 @@ class Store(Files):
         if pointer is None:
             return None
         files = {}
-        for file, sha256 in pointer[1].items():
+        for file, checksum in pointer[1].items():
             content = self.read_path(f"{folder}/{pointer[0]}/{file}")
-            if content is None or hashlib.sha256(content).hexdigest() != sha256:
+            if content is None or xxhash.xxh3_128(content).hexdigest() != checksum:
                 return None
             files[file] = content
         return files
@@ -150,11 +164,11 @@ class Store(Files):
         folder = self.folder(stage.name, stage.digest)
         pointer = self.checkpoint(folder)
         self.remove(f"{folder}/{CHECKPOINT}")
-        if pointer is not None:
-            self.remove(f"{folder}/{pointer[0]}")
+        for place in _places(pointer[0]) if pointer is not None else ():
+            self.remove(f"{folder}/{place}")
 
     def checkpoint(self, folder: str) -> tuple[str, dict[str, str]] | None:
-        """Where the last checkpoint of a stage lies, and the sha256 of its files; None if that cannot be read."""
+        """Where the last checkpoint of a stage lies, and the checksums of its files; None if that cannot be read."""
         try:
             pointer = self.read_json(f"{folder}/{CHECKPOINT}")
             return None if pointer is None else (str(pointer["part"]), dict(pointer["files"]))
@@ -220,6 +234,12 @@ class Attempt:
     @property
     def _folder(self) -> str:
         return self.store.folder(self.stage.name, self.stage.digest)
+
+
+def _places(part: str) -> tuple[str, str]:
+    """Both places of whoever has written to this one."""
+    writer = part.rsplit(".", 1)[0]
+    return f"{writer}.0", f"{writer}.1"
 
 
 def _describe(stage: Stage) -> dict[str, Any]:
