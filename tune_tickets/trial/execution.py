@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # it imports torch, which trials that only wait do without
 ProgressNote = Callable[[int, int, int], None]
 """Called with (units done, units in all, history records written)."""
 
-_NOTE_SECONDS = 0.5
+_NOTE_SECONDS = 1.0
 
 
 @dataclass

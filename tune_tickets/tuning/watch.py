@@ -9,7 +9,8 @@ import ray
 
 from tune_tickets.reporting.progress import Event, Note, Progress, StageChanged
 
-_SECONDS = 0.5
+_SECONDS = 1.0
+"""Between two looks: where every core computes, each look takes time from a stage."""
 
 
 class StageWatch:
