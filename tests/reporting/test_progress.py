@@ -53,7 +53,17 @@ def test_time_left_follows_the_pace_of_the_trials_that_ended(clock):
         clock.now += 30
         board.apply(complete(number, 0.5))
     # 4 trials in 120 s, so 6 more take 180 s.
-    assert board.outlook() == "best objective 0.500 (trial 0), 2:00 elapsed, about 3:00 left"
+    assert board.outlook().endswith(", 2:00 elapsed, about 3:00 left")
+
+
+def test_of_several_that_are_equally_good_none_is_called_the_best_alone(clock):
+    board = Board(10, clock)
+    board.recall(Resumed("Resumed.", (complete(0, 0.4), complete(1, 0.5))))
+    board.apply(complete(3, 0.5))
+    assert board.outlook().startswith("best objective 0.500 (trials 1, 3),")
+    for number in (4, 5, 6):
+        board.apply(complete(number, 0.5))
+    assert board.outlook().startswith("best objective 0.500 (trials 1, 3, 4 and 2 more),")
 
 
 def test_trials_of_earlier_sessions_count_as_done_and_as_the_best_but_set_no_pace(clock):

@@ -1,6 +1,10 @@
 """What a session tells its workers, and addresses it refuses."""
 
+import os
+import platform
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -27,6 +31,35 @@ def test_workers_are_told_our_variables_but_not_where_ray_keeps_its_files(monkey
     assert "s3://bucket/store" in told[ENVIRONMENT]
     assert not {"TUNE_TICKETS_RAY_DIR", "HF_TOKEN", "PATH"} & set(told)
     assert ENVIRONMENT not in _environment([], None)["env_vars"]
+
+
+STEPS = """
+import resource, torch
+def step():
+    torch.zeros(20_000_000).add_(1.0)  # 80 MB, asked for and freed
+for _ in range(20):  # until the heap has found its size
+    step()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(5):
+    step()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the allocator of another C library")
+def test_what_a_step_frees_serves_the_next_step_of_a_worker(monkeypatch):
+    def faults(**variables: str) -> int:
+        told = {**os.environ, **variables}
+        return int(subprocess.run([sys.executable, "-c", STEPS], env=told, capture_output=True, check=True).stdout)
+
+    monkeypatch.delenv("GLIBC_TUNABLES", raising=False)
+    told = _environment([], None)["env_vars"]
+    assert faults(GLIBC_TUNABLES=told["GLIBC_TUNABLES"]) < 0.01 * faults()
+
+
+def test_who_has_chosen_how_memory_is_handled_keeps_it(monkeypatch):
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.arena_max=2")
+    assert _environment([], None)["env_vars"]["GLIBC_TUNABLES"] == "glibc.malloc.arena_max=2"
 
 
 def test_a_ray_client_is_refused_with_the_way_to_go(tmp_path):

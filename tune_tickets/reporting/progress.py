@@ -170,7 +170,6 @@ class Board:
         return ", ".join(parts + ([f"about {clock_text(left)} left"] if left else []))
 
     def _best(self) -> list[str]:
-        # Oldest first, so that of equals the first one stays the best.
         own = [line.finish for line in self.finished[::-1] if line.finish and isinstance(line.who, int)]
         able = [(trial.values, trial.number) for trial in (*self._earlier, *own) if trial.feasible and trial.values]
         if not able:
@@ -179,8 +178,10 @@ class Board:
         if len(vectors[0]) > 1:
             front = [one for one in vectors if not any(_dominates(other, one) for other in vectors)]
             return [f"{len(front)} on the front"]
-        values, number = max(able, key=lambda pair: pair[0])
-        return [f"best objective {values_text(values)} (trial {number})"]
+        best = max(vectors)
+        # Equals are all named: which of them is chosen is settled when the search is closed.
+        equals = [str(number) for values, number in able if values == best]
+        return [f"best objective {values_text(best)} (trial{'s' * (len(equals) > 1)} {shortened(equals)})"]
 
 
 def clock_text(seconds: float) -> str:
@@ -188,6 +189,12 @@ def clock_text(seconds: float) -> str:
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def shortened(names: list[str], most: int = 3) -> str:
+    """Names in a row; of many the first, and how many more there are."""
+    rest = len(names) - most
+    return ", ".join(names) if rest <= 0 else f"{', '.join(names[:most])} and {rest} more"
 
 
 def values_text(values: tuple[float, ...]) -> str:

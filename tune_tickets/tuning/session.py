@@ -30,12 +30,19 @@ _QUIET = {
     # The driver has its own way of ending on Ctrl-C.
     "TUNE_DISABLE_SIGINT_HANDLER": "1",
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
+    # Figures of processes and cores for a dashboard that a local session does not have: now and then is enough.
+    "REPORTER_UPDATE_INTERVAL_MS": "60000",
 }
 FOLDER_VARIABLE = "TUNE_TICKETS_RAY_DIR"
 """Names a (short) folder for Ray's session files in the place of its default."""
 _OBJECT_STORE_BYTES = 256 * 1024 * 1024
 """Stages hand over results through the stage store, so Ray's own needs little."""
-
+_UNWATCHED = {"task_events_report_interval_ms": 0, "enable_metrics_collection": False}
+"""Ray's own records of every call and metric: only a dashboard reads them, and they take time from the stages."""
+_ALLOCATOR = "GLIBC_TUNABLES"
+_KEEP_MEMORY = f"glibc.malloc.mmap_threshold={128 << 20}:glibc.malloc.trim_threshold={4 << 30}"
+"""What a training step frees is kept for the next one. Given back and asked for anew, every page of it costs a fault,
+and each time the other cores are interrupted: two workers of one machine slow each other down."""
 
 _OURS = "TUNE_TICKETS_"
 _NOT_SHARED = frozenset({FOLDER_VARIABLE, guard.ENVIRONMENT})
@@ -60,12 +67,14 @@ def ray_session(resources: Resources, databases: list[Path], store_url: str) -> 
 
 
 def _environment(databases: list[Path], ground: Ground | None) -> dict[str, Any]:
-    """What workers are told, wherever they run: our own variables, to stay off the network, what is the driver's."""
+    """What workers are told, wherever they run: our own variables, to stay off the network, what is the driver's, and
+    how to handle memory."""
     ours = {name: value for name, value in os.environ.items() if name.startswith(_OURS) and name not in _NOT_SHARED}
     offline = offline_environment() if is_offline() else {}
     guarded = {guard.ENVIRONMENT: os.pathsep.join(str(path) for path in databases)}
+    memory = {_ALLOCATOR: os.environ.get(_ALLOCATOR, _KEEP_MEMORY)}
     return {
-        "env_vars": ours | offline | guarded | (ground.environment() if ground else {}),
+        "env_vars": ours | offline | guarded | memory | (ground.environment() if ground else {}),
         "worker_process_setup_hook": "tune_tickets.trial.guard.install",
     }
 
@@ -109,7 +118,11 @@ def alive_nodes() -> int:
 
 
 def _local_options() -> dict[str, Any]:
-    options: dict[str, Any] = {"include_dashboard": False, "object_store_memory": _OBJECT_STORE_BYTES}
+    options: dict[str, Any] = {
+        "include_dashboard": False,
+        "object_store_memory": _OBJECT_STORE_BYTES,
+        "_system_config": _UNWATCHED,
+    }
     if folder := os.environ.get(FOLDER_VARIABLE):
         options["_temp_dir"] = folder
     return options
