@@ -5,11 +5,12 @@ import sqlite3
 import pytest
 import sqlalchemy
 
-from tune_tickets.tracking.whole import SQLITE, make_whole
+from tune_tickets.tracking.location import sqlite_path, sqlite_uri
+from tune_tickets.tracking.whole import make_whole
 
 
 def fill(uri: str) -> None:
-    with sqlite3.connect(uri.removeprefix(SQLITE)) as database:
+    with sqlite3.connect(sqlite_path(uri)) as database:
         database.execute("create table runs (name text)")
 
 
@@ -21,13 +22,22 @@ def test_a_database_appears_when_it_is_made_and_is_never_made_again(tmp_path):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        make_whole(f"{SQLITE}{path}", killed)
+        make_whole(sqlite_uri(path), killed)
     assert not path.exists()
-    make_whole(f"{SQLITE}{path}", fill)
+    make_whole(sqlite_uri(path), fill)
     before = path.read_bytes()
-    make_whole(f"{SQLITE}{path}", killed)
+    make_whole(sqlite_uri(path), killed)
     assert path.read_bytes() == before
     assert [file.name for file in path.parent.iterdir()] == ["mlflow.db"]
+
+
+@pytest.mark.parametrize("name", ["a b", "50%20 off", "#1", "where?x=1&y", "prüfung", "a+b"])
+def test_every_name_of_a_folder_is_the_same_for_us_and_for_sqlalchemy(tmp_path, name):
+    path = tmp_path / name / "optuna.db"
+    make_whole(sqlite_uri(path), lambda uri: sqlalchemy.create_engine(uri).connect().close())
+    assert sqlite_path(sqlite_uri(path)) == path
+    assert path.exists()
+    assert sqlite_path("postgresql://host/tracking") is None
 
 
 def synchronous(uri: str) -> int:
@@ -40,7 +50,7 @@ def synchronous(uri: str) -> int:
 
 
 def test_only_while_it_is_made_does_no_write_wait_for_the_disk(tmp_path):
-    uri, seen = f"{SQLITE}{tmp_path / 'mlflow.db'}", []
+    uri, seen = sqlite_uri(tmp_path / "mlflow.db"), []
 
     def make(beside: str) -> None:
         fill(beside)

@@ -4,25 +4,24 @@ import os
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
-SQLITE = "sqlite:///"
+from tune_tickets.tracking.location import sqlite_path, sqlite_uri
 
 
 def make_whole(uri: str, make: Callable[[str], None]) -> None:
     """Have a new SQLite database made beside its place and move it there; others, and one that is there, are left."""
-    path = Path(uri.removeprefix(SQLITE))
-    if not uri.startswith(SQLITE) or path.exists():
+    path = sqlite_path(uri)
+    if path is None or path.exists():
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}-{uuid.uuid4().hex[:8]}")
     try:
         with _not_waiting_for_the_disk():
-            make(f"{SQLITE}{beside.as_posix()}")
+            make(sqlite_uri(beside))
         with beside.open("rb") as made:
             os.fsync(made.fileno())
         os.replace(beside, path)

@@ -10,6 +10,7 @@ from optuna.trial import FrozenTrial, TrialState
 from tune_tickets.config import Experiment
 from tune_tickets.errors import TicketsError
 from tune_tickets.objective import names
+from tune_tickets.tracking.location import sqlite_uri
 
 FEWEST = 4
 """Completed trials below which the shares say nothing."""
@@ -22,7 +23,7 @@ def importances(experiment: Experiment, digest: str, database: Path) -> dict[str
     """
     if not database.is_file():
         raise TicketsError(f"there is no {database.name}")
-    storage = optuna.storages.RDBStorage(f"sqlite:///{database}")
+    storage = optuna.storages.RDBStorage(sqlite_uri(database))
     try:
         study = optuna.load_study(study_name=f"{experiment.settings.name}-{digest[:12]}", storage=storage)
         done = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))

@@ -8,13 +8,14 @@ import optuna
 from optuna.storages import RDBStorage
 
 from tune_tickets.errors import TicketsError
-from tune_tickets.tracking.whole import SQLITE, make_whole
+from tune_tickets.tracking.location import sqlite_uri
+from tune_tickets.tracking.whole import make_whole
 
 
 def open_storage(path: Path) -> RDBStorage:
     """The storage at a path, made if it is not there; a damaged one is refused before anything is written to it."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    uri = f"{SQLITE}{path}"
+    uri = sqlite_uri(path)
     make_whole(uri, _make)
     _check(path)
     return RDBStorage(uri)
