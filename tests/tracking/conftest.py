@@ -101,8 +101,8 @@ def empty_store(tmp_path_factory):
 
 @pytest.fixture
 def results(tmp_path, empty_store) -> Path:
-    """A results folder; its name has a blank and an umlaut, as users' folders have."""
-    folder = tmp_path / "meine ergebnisse ü"
+    """A results folder; its name has what users put into names, and what URIs read as something else."""
+    folder = tmp_path / "meine ergebnisse ü #1?"
     folder.mkdir()
     shutil.copy(empty_store, folder / "mlflow.db")
     return folder

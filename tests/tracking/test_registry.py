@@ -33,8 +33,8 @@ print(json.dumps([model.metadata.signature.to_dict(), found.values.tolist(), lis
 def ticket(tmp_path):
     def write(name="best_ticket.safetensors", family="bert", columns=("text",)):
         *_, found = made_ticket(family, tmp_path / name, columns=columns)
-        save_ticket(found, tmp_path / "tickets" / name)
-        return tmp_path / "tickets" / name
+        save_ticket(found, tmp_path / "50%20 tickets #1" / name)
+        return tmp_path / "50%20 tickets #1" / name
 
     return write
 

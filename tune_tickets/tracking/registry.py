@@ -91,7 +91,7 @@ def save_model(folder: Path, ticket: Path, columns: Sequence[str], **identity: A
             str(folder),
             mlflow_model=Model(**identity),
             python_model=str(CODE),
-            artifacts={"ticket": str(ticket)},
+            artifacts={"ticket": ticket.resolve().as_uri()},
             signature=ModelSignature(inputs=texts, outputs=answers),
             pip_requirements=list(REQUIREMENTS),
         )
