@@ -170,7 +170,7 @@ class Board:
         return ", ".join(parts + ([f"about {clock_text(left)} left"] if left else []))
 
     def _best(self) -> list[str]:
-        own = [line.finish for line in self.finished[::-1] if line.finish and isinstance(line.who, int)]
+        own = [line.finish for line in self.finished if line.finish and isinstance(line.who, int)]
         able = [(trial.values, trial.number) for trial in (*self._earlier, *own) if trial.feasible and trial.values]
         if not able:
             return []
@@ -180,7 +180,7 @@ class Board:
             return [f"{len(front)} on the front"]
         best = max(vectors)
         # Equals are all named: which of them is chosen is settled when the search is closed.
-        equals = [str(number) for values, number in able if values == best]
+        equals = sorted((str(number) for values, number in able if values == best), key=int)
         return [f"best objective {values_text(best)} (trial{'s' * (len(equals) > 1)} {shortened(equals)})"]
 
 
