@@ -195,22 +195,6 @@ def test_the_recipe_of_a_result_vouches_for_itself(short_pipeline, store_url, so
         assert store.recipe(key) is None
 
 
-@pytest.mark.parametrize("damage", ["gone", "overwritten", "cut short"])
-def test_a_lost_recipe_is_written_again_by_who_asks_for_the_result(short_pipeline, store_url, sound, damage):
-    recipes = {name: only(store_url, f"{name}/*/stage*.json") for name in ("search", "draw", "retrain")}
-    written = {name: path.read_bytes() for name, path in recipes.items()}
-    for path in recipes.values():
-        DAMAGE[damage](path)
-    pipeline = short_pipeline()
-    evaluated(pipeline)
-    assert all(stage.cached for stage in pipeline.stages)
-    assert {name: path.read_bytes() for name, path in recipes.items()} == written
-    # So weights that are lost later can be had again.
-    flip(only(store_url, "retrain/*/attempt-*/ticket.safetensors"))
-    only(store_url, "evaluate/*/result.json").unlink()
-    assert evaluated(short_pipeline()).record == sound[0]
-
-
 def test_a_result_that_comes_out_differently_is_not_passed_off_as_the_one_promised(short_pipeline, store_url, sound):
     runner = LocalRunner(store_url, short_pipeline().settings.resources)
     again = runner.run(short_pipeline()._retrain(None))

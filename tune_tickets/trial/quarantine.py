@@ -36,18 +36,12 @@ class Lost(StoreError):
 
 
 def finished(store: Store, stage: Stage) -> StageResult | None:
-    """The result of a stage. One that was damaged is set aside, as if it had never been.
-
-    How it is computed is written down again where that was lost: else it could not be regained without its trial.
-    """
+    """The result of a stage. One that was damaged is set aside, as if it had never been."""
     try:
-        found = store.result(stage)
+        return store.result(stage)
     except Unreadable as damage:
         set_aside(store, damage.key, damage.reason)
         return None
-    if found is not None and store.recipe(found.key) is None:
-        store.describe(stage)
-    return found
 
 
 def whole(store: Store, stage: Stage) -> bool:

@@ -89,12 +89,8 @@ class Store(Files):
     def begin(self, stage: Stage) -> "Attempt":
         """Start computing a stage."""
         attempt = Attempt(self, stage, uuid.uuid4().hex[:12])
-        self.describe(stage)
-        return attempt
-
-    def describe(self, stage: Stage) -> None:
-        """Write down how a stage is computed."""
         self.write(self.path(RECIPE, stage.name, stage.digest, stage.goal_digest), _dump(_describe(stage)))
+        return attempt
 
     def history(self, name: str, digest: str) -> list[dict[str, Any]]:
         """The metrics a running stage has written so far; it writes them anew with every record."""
