@@ -41,8 +41,7 @@ _UNWATCHED = {"task_events_report_interval_ms": 0, "enable_metrics_collection": 
 """Ray's own records of every call and metric: only a dashboard reads them, and they take time from the stages."""
 _ALLOCATOR = "GLIBC_TUNABLES"
 _KEEP_MEMORY = f"glibc.malloc.mmap_threshold={128 << 20}:glibc.malloc.trim_threshold={4 << 30}"
-"""What a training step frees is kept for the next one. Given back and asked for anew, every page of it costs a fault,
-and each time the other cores are interrupted: two workers of one machine slow each other down."""
+"""What a training step frees is kept for the next one: given back and asked for anew, every page costs a fault."""
 
 _OURS = "TUNE_TICKETS_"
 _NOT_SHARED = frozenset({FOLDER_VARIABLE, guard.ENVIRONMENT})
