@@ -9,9 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tune_tickets.api.attacking import Attacked, attack
-    from tune_tickets.api.reporting import report
-    from tune_tickets.api.search import Result, tune
+    from tune_tickets.api.attack import Attacked, attack
+    from tune_tickets.api.search import Result, report, tune
     from tune_tickets.config.loading import Experiment
     from tune_tickets.errors import TicketsError
     from tune_tickets.models.loading import LoadedTicket, load_ticket
@@ -31,14 +30,14 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Attacked": "api.attacking",
+    "Attacked": "api.attack",
     "Experiment": "config.loading",
     "LoadedTicket": "models.loading",
     "Result": "api.search",
     "TicketsError": "errors",
-    "attack": "api.attacking",
+    "attack": "api.attack",
     "load_ticket": "models.loading",
-    "report": "api.reporting",
+    "report": "api.search",
     "tune": "api.search",
 }
 

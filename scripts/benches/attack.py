@@ -16,10 +16,9 @@ from benches.timing import Json, write_json
 from tune_tickets.attacks.run import AttackRow, attack_rows
 from tune_tickets.attacks.threat import ThreatModel, get_threat, named
 from tune_tickets.attacks.victim import Victim
-from tune_tickets.config.adversary import Adversary
-from tune_tickets.config.masked_lm import MaskedLM as MaskedLMSettings
-from tune_tickets.config.model import Model
-from tune_tickets.config.task import Rows, Task
+from tune_tickets.config.evaluation import MaskedLM as MaskedLMSettings
+from tune_tickets.config.task import Model, Rows, Task
+from tune_tickets.config.training import Adversary
 from tune_tickets.data.task import TaskData, attack_sample, load_task
 from tune_tickets.models.backbone import load_backbone
 from tune_tickets.models.masked_lm import load_masked_lm_backbone

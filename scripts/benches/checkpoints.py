@@ -13,12 +13,12 @@ from rich.table import Table
 
 from benches.masks import dense_steps, network_of, rows_of
 from benches.timing import Json, compared, interleaved, write_json
-from tune_tickets.config.adversary import Adversary
+from tune_tickets.config.training import Adversary
+from tune_tickets.engine.checkpoint import Keeper
+from tune_tickets.engine.stage import Stage
+from tune_tickets.engine.store import Store
 from tune_tickets.training.schedule import LEAST_STEPS
 from tune_tickets.training.state import TrainState
-from tune_tickets.trial.keeping import Keeper
-from tune_tickets.trial.stage import Stage
-from tune_tickets.trial.store import Store
 
 _ADVERSARIES = (Adversary(kind="none"), Adversary(kind="freelb", steps=3))
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from benches.timing import Json, compared, interleaved, write_json
-from tune_tickets.config.model import Model
+from tune_tickets.config.task import Model
 from tune_tickets.export.onnx_model import check_installed, session, to_onnx
 from tune_tickets.models.anatomy import anatomy_of
 from tune_tickets.models.backbone import load_backbone

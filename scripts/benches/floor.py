@@ -13,9 +13,8 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import PreTrainedModel
 
-from tune_tickets.attacks.batching import Tokens, batches
-from tune_tickets.attacks.cores import spread
-from tune_tickets.attacks.encoder import load_encoder
+from tune_tickets.attacks.lockstep import Tokens, batches, spread
+from tune_tickets.attacks.neighbours import load_encoder
 from tune_tickets.attacks.victim import Victim
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ from rich.console import Console
 
 from benches.timing import Json, write_json
 from tune_tickets.config import load_experiment
-from tune_tickets.records import Summary
-from tune_tickets.reporting.progress import Event, TrialFinished, TrialStarted
-from tune_tickets.tuning.results import Results
-from tune_tickets.tuning.run import run_experiment
+from tune_tickets.results.folder import Results
+from tune_tickets.results.records import Summary
+from tune_tickets.search.progress import Event, TrialFinished, TrialStarted
+from tune_tickets.search.run import run_experiment
 
 YAML = """\
 name: bench

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tune_tickets.attacks.encoder import SentenceEncoder
+from tune_tickets.attacks.neighbours import SentenceEncoder
 from tune_tickets.attacks.resources import import_textattack
 from tune_tickets.attacks.run import AttackRow, row_seed
 from tune_tickets.attacks.threat import ThreatModel

@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 
 from tune_tickets.config.domain import DOMAINS
 from tune_tickets.config.experiment import Settings
-from tune_tickets.config.searchable import SEARCHABLE
+from tune_tickets.config.loading import SEARCHABLE
 
 PAGE = "reference.md"
 _OPENING = """\

@@ -14,11 +14,11 @@ import typer
 from scipy.stats import t as student
 
 from tune_tickets.config import load_experiment
-from tune_tickets.records import Outcome
+from tune_tickets.engine.runner import LocalRunner
+from tune_tickets.engine.store import Store
+from tune_tickets.results.records import Outcome
+from tune_tickets.search.preflight import preflight
 from tune_tickets.trial.pipeline import Pipeline
-from tune_tickets.trial.runner import LocalRunner
-from tune_tickets.trial.store import Store
-from tune_tickets.tuning.preflight import preflight
 
 _YAML = Path(__file__).with_suffix(".yaml")
 _LOSS = "method.debiasing.loss"

@@ -19,8 +19,8 @@ import typer
 
 from tune_tickets.config import Experiment, load_experiment
 from tune_tickets.config.search import NoScheduler
-from tune_tickets.records import TrialRecord
-from tune_tickets.reporting.summary import read_summary
+from tune_tickets.results.records import TrialRecord
+from tune_tickets.results.summary import read_summary
 
 _COMMAND = (sys.executable, "-m", "tune_tickets.cli")
 _STARTED = " started"
@@ -237,10 +237,10 @@ def _seen(trial: TrialRecord) -> str:
 
 def _recomputed(experiment: Experiment, trials: list[TrialRecord], store: Path) -> list[TrialRecord]:
     """The measured trials with what comes out when their params are tried alone."""
+    from tune_tickets.engine.runner import LocalRunner
+    from tune_tickets.engine.store import Store
+    from tune_tickets.search.preflight import preflight
     from tune_tickets.trial.pipeline import Pipeline
-    from tune_tickets.trial.runner import LocalRunner
-    from tune_tickets.trial.store import Store
-    from tune_tickets.tuning.preflight import preflight
 
     world, again = preflight(experiment, Store(str(store))), []
     for trial in trials:

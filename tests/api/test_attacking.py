@@ -2,7 +2,7 @@
 
 import pytest
 
-from tune_tickets.api.attacking import _reordered, attack
+from tune_tickets.api.attack import _reordered, attack
 from tune_tickets.errors import DataError
 from tune_tickets.models.classifier import Classifier
 

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from tune_tickets.api.ground import find_ground
+from tune_tickets.api.attack import find_ground
 from tune_tickets.errors import ConfigError
 
 PAIR = ("premise", "hypothesis")

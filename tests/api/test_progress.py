@@ -2,8 +2,8 @@
 
 import io
 
-from tune_tickets.api.progress import AttackLine, SearchLine
-from tune_tickets.reporting.progress import Note, Progress, TrialFinished, TrialStarted
+from tune_tickets.api.search import AttackLine, SearchLine
+from tune_tickets.search.progress import Note, Progress, TrialFinished, TrialStarted
 
 
 class Terminal(io.StringIO):

@@ -2,11 +2,11 @@
 
 import pytest
 
-from tests.reporting.conftest import make_summary, make_trial
+from tests.reports.conftest import make_summary, make_trial
 from tune_tickets.api.search import Result, tune
 from tune_tickets.errors import ConfigError, TicketsError
-from tune_tickets.reporting.summary import write_summary
-from tune_tickets.tuning.results import best_ticket
+from tune_tickets.results.folder import best_ticket
+from tune_tickets.results.summary import write_summary
 
 
 def test_a_results_folder_is_a_result_again(tmp_path):

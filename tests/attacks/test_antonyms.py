@@ -1,6 +1,6 @@
 import pytest
 
-from tune_tickets.attacks import antonyms
+from tune_tickets.attacks import word_rules as antonyms
 from tune_tickets.attacks.neighbours import is_substitute
 from tune_tickets.attacks.threat import ANTONYMS_FILE, ANTONYMS_VARIABLE
 from tune_tickets.errors import ResourceError

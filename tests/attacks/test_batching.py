@@ -5,8 +5,8 @@ from itertools import combinations, pairwise
 import pytest
 import torch
 
-from tune_tickets.attacks import batching
-from tune_tickets.attacks.batching import Tokens, batches
+from tune_tickets.attacks import lockstep as batching
+from tune_tickets.attacks.lockstep import Tokens, batches
 
 TEXTS = ["one two three four five", "one", "one two three", "one two"]
 CPU = torch.device("cpu")
@@ -78,7 +78,7 @@ def test_a_text_is_tokenised_once_for_all_who_use_the_tokenizer(tokenizer):
 
 
 def test_the_memory_of_tokens_is_bounded(tokenizer, monkeypatch):
-    monkeypatch.setattr(batching, "_REMEMBERED", 2)
+    monkeypatch.setattr(batching, "_REMEMBERED_TOKENS", 2)
     tokens = Tokens(tokenizer, 32)
     for texts in (["a", "b"], ["c", "a"], ["d", "e", "f"]):
         assert [row["input_ids"] for row in tokens.encode(texts)] == tokenizer(texts)["input_ids"]

@@ -6,7 +6,7 @@ import pytest
 
 from tune_tickets.attacks.changes import Piece, pieces, sample_substitutions
 from tune_tickets.attacks.rows import AttackRecord
-from tune_tickets.records import Substitution
+from tune_tickets.results.records import Substitution
 
 
 def record(index, before, after, status="successful", similarity=0.9):

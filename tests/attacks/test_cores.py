@@ -3,7 +3,7 @@ import threading
 import pytest
 import torch
 
-from tune_tickets.attacks.cores import spread
+from tune_tickets.attacks.lockstep import spread
 
 CPU = torch.device("cpu")
 

@@ -2,8 +2,8 @@ import pytest
 import torch
 from transformers import AutoModel, AutoTokenizer
 
-from tune_tickets.attacks.encoder import SentenceEncoder, load_encoder
-from tune_tickets.attacks.memory import Memory
+from tune_tickets.attacks.lockstep import Memory
+from tune_tickets.attacks.neighbours import SentenceEncoder, load_encoder
 from tune_tickets.models.bundled import bundled_encoder_path
 
 

@@ -14,8 +14,7 @@ from dataclasses import replace
 
 import pytest
 
-from tune_tickets.attacks.download import download
-from tune_tickets.attacks.fetching import bring, fetch
+from tune_tickets.attacks.fetching import bring, download, fetch
 from tune_tickets.attacks.resolver import resolve
 from tune_tickets.attacks.resource_table import RESOURCES
 from tune_tickets.errors import ResourceError

@@ -1,8 +1,8 @@
 import logging
 import multiprocessing
 
-from tune_tickets.attacks import memory as memory_module
-from tune_tickets.attacks.memory import Memory
+from tune_tickets.attacks import lockstep as memory_module
+from tune_tickets.attacks.lockstep import Memory
 
 
 class Lengths:

@@ -4,9 +4,8 @@ import pytest
 import torch
 
 from tests.attacks.test_antonyms import PAIRS
-from tune_tickets.attacks.encoder import load_encoder
-from tune_tickets.attacks.neighbours import Neighbours, is_substitute
-from tune_tickets.attacks.protected import is_protected
+from tune_tickets.attacks.neighbours import Neighbours, is_substitute, load_encoder
+from tune_tickets.attacks.resources import is_protected
 
 
 class FewWords:

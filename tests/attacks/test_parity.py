@@ -15,7 +15,7 @@ from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassificat
 from tune_tickets.attacks.run import AttackRow, attack_rows, row_seed
 from tune_tickets.attacks.threat import get_threat
 from tune_tickets.attacks.victim import Victim
-from tune_tickets.data.bundled import read_bundled
+from tune_tickets.data.files import read_bundled
 from tune_tickets.errors import ResourceError
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("toolkit")]
@@ -75,7 +75,7 @@ def masked_lm(tokenizer):
 @pytest.fixture(autouse=True)
 def empty_memory(tmp_path, monkeypatch):
     """Neither side profits from what the other, or an earlier test, has computed."""
-    from tune_tickets.attacks.encoder import load_encoder
+    from tune_tickets.attacks.neighbours import load_encoder
 
     monkeypatch.setenv("TUNE_TICKETS_CACHE", str(tmp_path / "cache"))
     load_encoder.cache_clear()
@@ -182,7 +182,7 @@ def test_bert_attack(victim, rows, masked_lm):
     from textattack.constraints.overlap import MaxWordsPerturbed
     from textattack.transformations import WordSwapMaskedLM
 
-    from tune_tickets.attacks.encoder import load_encoder
+    from tune_tickets.attacks.neighbours import load_encoder
     from tune_tickets.attacks.parts import ProtectedWords, SentenceSimilarity
 
     encoder = load_encoder(torch.device("cpu"), torch.float64)
@@ -205,7 +205,7 @@ def test_stock_recipes_without_an_encoder(name, victim, rows, stop_words, monkey
     from textattack.constraints.pre_transformation import StopwordModification
 
     from tune_tickets.attacks.parts import ProtectedWords
-    from tune_tickets.attacks.wordnet import wordnet
+    from tune_tickets.attacks.word_rules import wordnet
 
     threat = threat_or_skip(name)
     if name.startswith("pwws"):
@@ -243,7 +243,7 @@ def encoder_of_the_papers(tmp_path, monkeypatch):
     from textattack.constraints.semantics.sentence_encoders import UniversalSentenceEncoder
 
     from tune_tickets.attacks import stock_parts
-    from tune_tickets.attacks.encoder import load_encoder
+    from tune_tickets.attacks.neighbours import load_encoder
 
     encoder = load_encoder(torch.device("cpu"), torch.float64)
     folder = tmp_path / "use"

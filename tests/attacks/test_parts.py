@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from tune_tickets.attacks.encoder import load_encoder
+from tune_tickets.attacks.neighbours import load_encoder
 
 pytestmark = pytest.mark.integration
 

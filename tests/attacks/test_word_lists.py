@@ -2,9 +2,8 @@
 
 import pytest
 
-from tune_tickets.attacks.polarity import polarity
-from tune_tickets.attacks.protected import is_protected, stop_words
-from tune_tickets.attacks.word_forms import forms, inflections, lemmas
+from tune_tickets.attacks.resources import is_protected, stop_words
+from tune_tickets.attacks.word_rules import forms, inflections, lemmas, polarity
 
 
 def test_forms_reach_the_lemma_and_the_word_behind_a_derivation():

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from tests.reporting.conftest import make_summary, make_trial
+from tests.reports.conftest import make_summary, make_trial
 from tune_tickets.cli.app import main
-from tune_tickets.reporting.side_by_side import SideBySide
-from tune_tickets.reporting.summary import write_summary
+from tune_tickets.reports.side_by_side import SideBySide
+from tune_tickets.results.summary import write_summary
 
 
 @pytest.fixture

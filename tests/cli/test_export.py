@@ -4,9 +4,9 @@ import pytest
 
 from tests.cli.test_verbs import main_ended
 from tests.models.test_loading import made_ticket
-from tests.reporting.conftest import make_summary, make_trial
+from tests.reports.conftest import make_summary, make_trial
 from tune_tickets.cli.app import main
-from tune_tickets.reporting.summary import write_summary
+from tune_tickets.results.summary import write_summary
 from tune_tickets.tickets.ticket import save_ticket
 
 

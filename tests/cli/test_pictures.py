@@ -2,11 +2,11 @@
 
 import pytest
 
-from tests.reporting.conftest import make_attack, make_outcome, make_summary, make_trial
+from tests.reports.conftest import make_attack, make_outcome, make_summary, make_trial
 from tune_tickets.cli.app import main
 from tune_tickets.config import load_experiment
-from tune_tickets.reporting.summary import write_summary
-from tune_tickets.tuning.results import place_results
+from tune_tickets.results.folder import place_results
+from tune_tickets.results.summary import write_summary
 
 POINT = {"method.gamma": 0.2, "method.drawing.heads": 0.25, "method.drawing.neurons": 0.5}
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.reporting.page.conftest import many, results  # noqa: F401 - a fixture
+from tests.reports.page.conftest import many, results  # noqa: F401 - a fixture
 from tune_tickets.cli.app import main
 
 

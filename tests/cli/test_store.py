@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.tuning.test_pruning import experiment_in, finish
+from tests.search.test_pruning import experiment_in, finish
 from tune_tickets.cli.app import main
-from tune_tickets.trial.stage import VERSIONS
-from tune_tickets.trial.store import Store
+from tune_tickets.engine.stage import VERSIONS
+from tune_tickets.engine.store import Store
 
 
 @pytest.fixture

@@ -104,7 +104,7 @@ def children(pid):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_page_shows_the_search_and_ends_with_all_its_processes(tmp_path, number):
     from tests.tracking.conftest import SETTINGS, make_trial
-    from tune_tickets.config.tracking import Tracking
+    from tune_tickets.config.search import Tracking
     from tune_tickets.tracking.protocol import open_tracker
 
     tracker = open_tracker(Tracking(), tmp_path, "demo", SETTINGS, "digest")

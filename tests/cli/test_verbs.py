@@ -12,7 +12,7 @@ import pytest
 from tune_tickets.cli.app import main
 from tune_tickets.config import load_experiment
 from tune_tickets.config.schema import json_schema
-from tune_tickets.space import warm_starts
+from tune_tickets.search.space import warm_starts
 
 ROOT = Path(__file__).parent.parent.parent
 SPACES = sorted((ROOT / "search_spaces").rglob("*.yaml"))

@@ -3,11 +3,10 @@
 import pytest
 
 from tune_tickets.config import load_experiment
-from tune_tickets.config.debiasing import BiasModel, Debiasing, debiasings
 from tune_tickets.config.experiment import Settings
-from tune_tickets.config.retraining import Retraining
+from tune_tickets.config.training import BiasModel, Debiasing, Retraining, debiasings
 from tune_tickets.errors import ConfigError
-from tune_tickets.tuning.results import to_yaml
+from tune_tickets.results.folder import to_yaml
 
 YAML = """\
 task: {source: pairs.csv, text: [premise, hypothesis], attacked: hypothesis}

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from tune_tickets.config import load_experiment
-from tune_tickets.config.searchable import fill
+from tune_tickets.config.loading import fill
 from tune_tickets.errors import ConfigError
-from tune_tickets.tuning.results import to_yaml
+from tune_tickets.results.folder import to_yaml
 
 YAML = """\
 name: small

@@ -1,23 +1,14 @@
 """The JSON schema for editors."""
 
-from tune_tickets.config.ablation import Ablation
-from tune_tickets.config.adversary import Adversary
-from tune_tickets.config.debiasing import BiasModel, Debiasing, Teacher
-from tune_tickets.config.evaluation import Controls, Evaluation, Probe
+from tune_tickets.config.evaluation import Controls, Evaluation, Fitting, MaskedLM, Probe
 from tune_tickets.config.experiment import Settings
-from tune_tickets.config.masked_lm import Fitting, MaskedLM
 from tune_tickets.config.method import Drawing, EarlyRobust, FineTune, Imp, ORTicket, RandomTicket, RobustT
-from tune_tickets.config.model import Model
 from tune_tickets.config.objective import Objective
-from tune_tickets.config.regulariser import Regulariser
-from tune_tickets.config.resources import Resources
-from tune_tickets.config.retraining import Retraining
 from tune_tickets.config.schema import json_schema
-from tune_tickets.config.search import Asha, Search
+from tune_tickets.config.search import Asha, Resources, Search, Tracking
 from tune_tickets.config.srnets import SRNets, Start
-from tune_tickets.config.task import Rows, Task
-from tune_tickets.config.tracking import Tracking
-from tune_tickets.config.transfer import Transfer
+from tune_tickets.config.task import Model, Rows, Task, Transfer
+from tune_tickets.config.training import Ablation, Adversary, BiasModel, Debiasing, Regulariser, Retraining, Teacher
 
 SECTIONS = (Adversary, Controls, Evaluation, Probe, Drawing, EarlyRobust, FineTune, RandomTicket, Model, Objective)
 SECTIONS += (Ablation, Imp, RobustT, Regulariser, Resources, Retraining, Asha, Search, Rows, Task, Tracking, Settings)

@@ -5,9 +5,8 @@ from math import log
 import numpy as np
 import pytest
 
-from tune_tickets.config.debiasing import BiasModel
-from tune_tickets.data.bias_features import bias_features, is_subsequence, markers_in
-from tune_tickets.data.word_vectors import WordVectors
+from tune_tickets.config.training import BiasModel
+from tune_tickets.data.bias import WordVectors, bias_features, is_subsequence, markers_in
 
 # Cosines: cat and mat 1, cat and dog 0.6, dog and sat 0.8, cat and sat 0, sat and ran -1, dog and ran -0.8.
 VECTORS = WordVectors(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tune_tickets.data.bias_model import fit_bias_model
+from tune_tickets.data.bias import fit_bias_model
 from tune_tickets.errors import DataError
 
 NAMES = ("no", "maybe", "yes")

@@ -5,8 +5,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tune_tickets.data import bundled
-from tune_tickets.data.bundled import read_bundled
+from tune_tickets.data import files as bundled
+from tune_tickets.data.files import read_bundled
 from tune_tickets.errors import DataError, ResourceError
 
 

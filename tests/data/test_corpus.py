@@ -4,8 +4,8 @@ import gzip
 
 import pytest
 
-from tune_tickets.data.bundled import read_bundled
 from tune_tickets.data.corpus import read_corpus, sample_texts, texts_in_order
+from tune_tickets.data.files import read_bundled
 from tune_tickets.errors import DataError, Unreachable
 
 

@@ -22,7 +22,7 @@ def write(path: Path) -> Path:
     else:
         frame.to_json(plain, orient="records", lines=kind == "jsonl", force_ascii=False)
     content = plain.read_bytes()
-    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    path.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
     return path
 
 
@@ -91,10 +91,10 @@ def test_a_text_longer_than_the_csv_limit_is_read(tmp_path):
         ("rows.json", b"[]", r"holds no rows"),
         ("rows.parquet", b"PAR1 not really", r"rows\.parquet: not a readable parquet file"),
         ("rows.csv.gz", b"text,label\n", r"rows\.csv\.gz: cannot be read"),
-        ("rows.csv.gz", gzip.compress(b"text,label\na,1\n")[:-9], r"rows\.csv\.gz: cannot be read"),
+        ("rows.csv.gz", gzip.compress(b"text,label\na,1\n", mtime=0)[:-9], r"rows\.csv\.gz: cannot be read"),
         ("rows.xlsx", b"PK", r"Known extensions are \.csv, \.tsv, \.jsonl, \.json, \.parquet, each also with \.gz"),
         ("rows", b"text", r"cannot tell the format"),
-        ("rows.gz", gzip.compress(b"text"), r"cannot tell the format"),
+        ("rows.gz", gzip.compress(b"text", mtime=0), r"cannot tell the format"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_named_with_the_place_and_the_remedy(tmp_path, name, content, message):

@@ -2,8 +2,8 @@ import math
 
 import pytest
 
+from tune_tickets.data.files import Table
 from tune_tickets.data.guess import guess_task, max_length
-from tune_tickets.data.table import Table
 from tune_tickets.errors import DataError
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tune_tickets.config.task import Rows, Task
-from tune_tickets.data.hub import read_hub
+from tune_tickets.data.files import read_hub
 from tune_tickets.data.task import load_task
 from tune_tickets.errors import DataError, ResourceError
 

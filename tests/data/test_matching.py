@@ -3,8 +3,8 @@
 import pytest
 
 from tune_tickets.config.task import Task
-from tune_tickets.data.matching import match_labels
-from tune_tickets.data.table import Table
+from tune_tickets.data.files import Table
+from tune_tickets.data.labels import match_labels
 from tune_tickets.errors import DataError
 
 

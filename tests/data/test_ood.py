@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from tune_tickets.config.ood import Twin, TwinRows, TwinTrain
-from tune_tickets.config.task import Rows, Task
+from tune_tickets.config.task import Rows, Task, Twin, TwinRows, TwinTrain
 from tune_tickets.data.task import load_task
 from tune_tickets.errors import DataError
 

@@ -2,9 +2,7 @@ from collections import Counter
 
 import pytest
 
-from tune_tickets.config.ood import TwinRows
-from tune_tickets.config.planted import Planted
-from tune_tickets.config.task import Rows, Task
+from tune_tickets.config.task import Planted, Rows, Task, TwinRows
 from tune_tickets.data.planted import marker_of, plant
 from tune_tickets.data.task import Example, load_task
 from tune_tickets.errors import DataError

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from tune_tickets.config.task import Rows, Task
-from tune_tickets.data.example import rows_digest
+from tune_tickets.data.rows import rows_digest
 from tune_tickets.data.task import load_task
 from tune_tickets.errors import DataError
 

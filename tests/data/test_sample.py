@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from tune_tickets.config.task import Rows, Task
-from tune_tickets.data.example import rows_digest
+from tune_tickets.data.rows import rows_digest
 from tune_tickets.data.sample import fresh_sample, labels_for, searched_sample
 from tune_tickets.data.task import attack_sample, load_task
 from tune_tickets.errors import DataError

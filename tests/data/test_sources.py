@@ -1,7 +1,7 @@
 import pytest
 
 from tune_tickets.config.task import Rows, Task
-from tune_tickets.data.sources import read_held_out, read_source
+from tune_tickets.data.files import read_held_out, read_source
 from tune_tickets.data.task import load_task
 from tune_tickets.errors import DataError
 

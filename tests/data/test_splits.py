@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from tune_tickets.data.example import Example
+from tune_tickets.data.rows import Example
 from tune_tickets.data.splits import in_order, quotas, take, text_key, unique, without
 
 

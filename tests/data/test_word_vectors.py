@@ -5,7 +5,7 @@ import gzip
 import numpy as np
 import pytest
 
-from tune_tickets.data.word_vectors import read_vectors, words_of
+from tune_tickets.data.bias import read_vectors, words_of
 from tune_tickets.errors import DataError, ResourceError
 
 LINES = "4 2\ncat 1 0\nthe 0.5 -0.25\nCat 9 9\ndog 3e0 4 \n"

@@ -5,12 +5,11 @@ from dataclasses import replace
 from ruamel.yaml import YAML
 
 from tests.tracking.conftest import make_outcome, make_summary, make_trial
-from tune_tickets.export.background import background_of
-from tune_tickets.export.card import card, escaped
+from tune_tickets.export.card import background_of, card, escaped
 from tune_tickets.export.exporting import export_ticket
 from tune_tickets.export.subject import find_subject
-from tune_tickets.records import TransferFigures
-from tune_tickets.reporting.summary import write_summary
+from tune_tickets.results.records import TransferFigures
+from tune_tickets.results.summary import write_summary
 from tune_tickets.tickets.mask import StructuredMask
 from tune_tickets.tickets.ticket import save_ticket
 

@@ -8,7 +8,7 @@ from pathlib import Path
 PATIENCE = 400.0
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(
-    [__name__, "tune_tickets.cli.run", "tune_tickets.tuning.run", "tune_tickets.tracking.tracker", "mlflow.pyfunc"]
+    [__name__, "tune_tickets.cli.run", "tune_tickets.search.run", "tune_tickets.tracking.tracker", "mlflow.pyfunc"]
 )
 
 

@@ -16,14 +16,14 @@ from pathlib import Path
 import torch
 
 from tune_tickets.config import load_experiment
+from tune_tickets.engine.execution import execute
+from tune_tickets.engine.runner import LocalRunner
+from tune_tickets.engine.stage import Stage
+from tune_tickets.engine.store import Store
+from tune_tickets.search.preflight import preflight
 from tune_tickets.training.batches import Batch, Batches
 from tune_tickets.trial.bodies import retrain  # noqa: F401 - imported before the children are made, for all of them
-from tune_tickets.trial.execution import execute
 from tune_tickets.trial.pipeline import Pipeline
-from tune_tickets.trial.runner import LocalRunner
-from tune_tickets.trial.stage import Stage
-from tune_tickets.trial.store import Store
-from tune_tickets.tuning.preflight import preflight
 
 yaml, folder, kills = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
 UNDER_WAY = mmap.mmap(-1, 8)

@@ -16,15 +16,15 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from tests.conftest import FILLER, NEGATIVE, POSITIVE
 from tune_tickets.attacks.figures import read_parquet
+from tune_tickets.attacks.under_attack import AttackReport
 from tune_tickets.cli.app import main
 from tune_tickets.cli.meter import Meter
 from tune_tickets.config import load_experiment
-from tune_tickets.evaluation.under_attack import AttackReport
-from tune_tickets.records import Outcome
+from tune_tickets.engine.runner import LocalRunner
+from tune_tickets.engine.store import Store
+from tune_tickets.results.records import Outcome
+from tune_tickets.search.preflight import preflight
 from tune_tickets.trial.pipeline import Pipeline
-from tune_tickets.trial.runner import LocalRunner
-from tune_tickets.trial.store import Store
-from tune_tickets.tuning.preflight import preflight
 
 pytestmark = pytest.mark.integration
 BUGGER = "textbugger/minilm"

@@ -1,9 +1,7 @@
-"""The broker on a real Ray session: one task per stage, failures told, unwanted work cancelled, databases closed."""
+"""The broker on a real Ray session: one task per stage, failures told, unwanted work cancelled."""
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -12,14 +10,14 @@ import pytest
 import ray
 
 from tune_tickets.config import load_experiment
-from tune_tickets.config.resources import Resources
-from tune_tickets.trial.client import BrokerRunner, StageFailed, start_broker
+from tune_tickets.config.search import Resources
+from tune_tickets.engine.client import BrokerRunner, StageFailed, start_broker
+from tune_tickets.engine.runner import LocalRunner
+from tune_tickets.engine.stage import Stage, StageKey
+from tune_tickets.engine.store import Store
+from tune_tickets.search.preflight import preflight
+from tune_tickets.search.session import ray_session
 from tune_tickets.trial.pipeline import Pipeline
-from tune_tickets.trial.runner import LocalRunner
-from tune_tickets.trial.stage import Stage, StageKey
-from tune_tickets.trial.store import Store
-from tune_tickets.tuning.preflight import preflight
-from tune_tickets.tuning.session import ray_session
 
 pytestmark = pytest.mark.integration
 POINT = {"method.gamma": 0.2, "method.drawing.heads": 0.25, "method.drawing.neurons": 0.3}
@@ -27,12 +25,9 @@ POINT = {"method.gamma": 0.2, "method.drawing.heads": 0.25, "method.drawing.neur
 
 @pytest.fixture(scope="module")
 def session(ray_folder, tmp_path_factory):
-    databases = [tmp_path_factory.mktemp("databases") / name for name in ("optuna.db", "mlflow.db")]
-    for path in databases:
-        path.write_bytes(b"")
     os.environ["TUNE_TICKETS_RAY_DIR"] = str(ray_folder)
-    with ray_session(Resources(), databases, str(tmp_path_factory.mktemp("unused"))):
-        yield databases
+    with ray_session(Resources(), str(tmp_path_factory.mktemp("unused"))):
+        yield
     del os.environ["TUNE_TICKETS_RAY_DIR"]
 
 
@@ -276,42 +271,6 @@ def test_a_worker_killed_in_the_middle_of_an_attack_costs_time_and_never_a_row(s
     for stage, result in zip(stages, found, strict=True):
         again = Stage(stage.name, {**stage.inputs, "eval_batch_size": 63}, stage.upstream)  # another digest, same work
         assert undisturbed.run(again).record["rows"] == result.record["rows"]
-
-
-def test_a_worker_cannot_open_the_databases_of_the_driver(session):
-    @ray.remote(num_cpus=0)
-    def attempts(path: str) -> list[str]:
-        import sqlite3
-
-        import optuna
-        import sqlalchemy
-
-        outcomes = []
-        for attempt in (
-            lambda: sqlite3.connect(path),
-            lambda: sqlite3.connect(f"file:{path}?mode=ro", uri=True),
-            lambda: Path(path).read_bytes(),
-            lambda: optuna.create_study(storage=f"sqlite:///{path}"),
-            # What MLflow's own client does, minus its minutes of retries.
-            lambda: sqlalchemy.create_engine(f"sqlite:///{path}").connect(),
-        ):
-            try:
-                attempt()
-                outcomes.append("opened")
-            except Exception as error:
-                outcomes.append(f"{type(error).__name__} {error}")
-        return outcomes
-
-    for path in session:
-        told = ray.get(attempts.remote(str(path)))
-        assert "opened" not in told, told
-        assert all("belongs to the driver" in text for text in told[:3]), told
-
-
-def test_a_trial_coordinator_imports_neither_torch_nor_textattack():
-    heavy = ("torch", "scipy", "transformers", "textattack", "mlflow", "optuna", "datasets")
-    code = f"import sys, tune_tickets.trial.trainable; print([name for name in {heavy} if name in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
 
 
 def test_workers_are_kept_off_the_network_as_the_driver_is(session):

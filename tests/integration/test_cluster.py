@@ -17,19 +17,19 @@ from tests.integration.conftest import ROOT, TAG, left_behind
 pytestmark = pytest.mark.integration
 SESSION = """
 import os, sys, ray
-from tune_tickets.config.resources import Resources
+from tune_tickets.config.search import Resources
 from tune_tickets.errors import ResourceError
-from tune_tickets.trial.client import start_broker
-from tune_tickets.tuning.session import ray_session
+from tune_tickets.engine.client import start_broker
+from tune_tickets.search.session import ray_session
 
 address, store = sys.argv[1:]
 for gpus, where in ((1.0, store), (0.0, "~/store")):
     try:
-        with ray_session(Resources(address=address, gpus=gpus), [], where):
+        with ray_session(Resources(address=address, gpus=gpus), where):
             print("let through")
     except ResourceError as error:
         print(str(error).replace("\\n", " "))
-with ray_session(Resources(address=address), [], store) as room:
+with ray_session(Resources(address=address), store) as room:
     seen = ray.remote(lambda: [os.environ.get(name) for name in ("TUNE_TICKETS_CACHE", "TUNE_TICKETS_OFFLINE", "HOME")])
     print(room)
     print(ray.get(seen.remote()))

@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 
-from tune_tickets.records import Summary
-from tune_tickets.reporting.side_by_side import SideBySide
+from tune_tickets.reports.side_by_side import SideBySide
+from tune_tickets.results.records import Summary
 
 pytestmark = pytest.mark.integration
 YAML = """\

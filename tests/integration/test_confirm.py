@@ -10,10 +10,10 @@ from tests.conftest import sentence
 from tests.integration.conftest import TAG, left_behind
 from tests.integration.test_search import runs_of, states_of, summary_of
 from tune_tickets.config import load_experiment
-from tune_tickets.confirmation import Confirmation
 from tune_tickets.data.splits import in_order
 from tune_tickets.data.task import Example, load_task
-from tune_tickets.tuning.contenders import choose
+from tune_tickets.results.records import Confirmation
+from tune_tickets.search.confirming import choose
 
 pytestmark = pytest.mark.integration
 

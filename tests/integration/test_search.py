@@ -15,7 +15,7 @@ from optuna.trial import TrialState
 
 from tests.integration.conftest import TAG, left_behind
 from tune_tickets import load_ticket
-from tune_tickets.records import Summary
+from tune_tickets.results.records import Summary
 
 pytestmark = pytest.mark.integration
 

@@ -5,8 +5,8 @@ import torch
 from transformers import BertConfig, BertForSequenceClassification, RobertaConfig, RobertaForSequenceClassification
 
 from tests.training.checkpoints import to_bytes
-from tune_tickets.config.adversary import Adversary
 from tune_tickets.config.method import EarlyRobust
+from tune_tickets.config.training import Adversary
 from tune_tickets.methods.earlyrobust import Search
 from tune_tickets.training.batches import EncodedRows
 

@@ -7,14 +7,13 @@ import torch
 
 from tests.models.tiny import FAMILIES, HEADS, LAYERS, NEURONS, tiny_batch, tiny_model
 from tests.training.checkpoints import to_bytes
-from tune_tickets.config.adversary import Adversary
 from tune_tickets.config.method import RobustT
+from tune_tickets.config.training import Adversary
 from tune_tickets.errors import StoreError
 from tune_tickets.methods.robustt import Search, ramp, structured_scores
 from tune_tickets.models.anatomy import word_embeddings
 from tune_tickets.models.matrices import weight_matrices
-from tune_tickets.tickets.drawing import draw
-from tune_tickets.tickets.unstructured_drawing import draw_unstructured
+from tune_tickets.tickets.drawing import draw, draw_unstructured
 from tune_tickets.training.batches import EncodedRows
 from tune_tickets.training.loop import train
 

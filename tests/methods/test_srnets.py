@@ -11,8 +11,8 @@ from tune_tickets.config.srnets import SRNets
 from tune_tickets.errors import StoreError
 from tune_tickets.methods.imp import Round
 from tune_tickets.methods.srnets import MaskTraining, cubic_sparsity, masked_weights, round_settings
+from tune_tickets.tickets.drawing import draw_unstructured, magnitudes
 from tune_tickets.tickets.unstructured import UnstructuredMask
-from tune_tickets.tickets.unstructured_drawing import draw_unstructured, magnitudes
 from tune_tickets.training.batches import EncodedRows
 from tune_tickets.training.loop import train
 from tune_tickets.training.losses import cross_entropy

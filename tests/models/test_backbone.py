@@ -6,7 +6,7 @@ from safetensors.torch import load_file, save_file
 from transformers import DistilBertConfig, DistilBertForSequenceClassification
 
 from tests.models.tiny import FAMILIES, save_checkpoint, tiny_batch, tiny_model, without_labels
-from tune_tickets.config.model import Model
+from tune_tickets.config.task import Model
 from tune_tickets.errors import ConfigError, ResourceError
 from tune_tickets.models.anatomy import layer_parts
 from tune_tickets.models.backbone import load_backbone

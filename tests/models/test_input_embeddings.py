@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests.models.tiny import FAMILIES, save_checkpoint, tiny_tokenizer
-from tune_tickets.config.model import Model
+from tune_tickets.config.task import Model
 from tune_tickets.models.anatomy import word_embeddings
 from tune_tickets.models.input_embeddings import input_embeddings
 

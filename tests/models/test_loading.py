@@ -3,7 +3,7 @@ import torch
 
 import tune_tickets
 from tests.models.tiny import FAMILIES, KERNELS, gates_for, save_checkpoint, tiny_batch, without_labels
-from tune_tickets.config.model import Model
+from tune_tickets.config.task import Model
 from tune_tickets.errors import DataError, ResourceError, StoreError
 from tune_tickets.models.backbone import load_backbone
 from tune_tickets.models.loading import config_document, load_ticket, open_ticket

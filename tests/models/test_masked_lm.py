@@ -5,7 +5,7 @@ import torch
 from transformers import AutoModelForMaskedLM
 
 from tests.models.tiny import FAMILIES, save_checkpoint, tiny_config, tiny_tokenizer
-from tune_tickets.config.model import Model
+from tune_tickets.config.task import Model
 from tune_tickets.errors import ResourceError, StoreError
 from tune_tickets.models.masked_lm import (
     decoder_bias,

@@ -8,7 +8,7 @@ import pytest
 from huggingface_hub import constants
 
 from tests.models.tiny import save_checkpoint
-from tune_tickets.config.model import Model
+from tune_tickets.config.task import Model
 from tune_tickets.errors import ResourceError
 from tune_tickets.models.backbone import load_backbone
 from tune_tickets.models.source import backbone_fingerprint, backbone_folder
@@ -113,7 +113,7 @@ def test_unrelated_files_do_not_change_the_fingerprint(checkpoint, tmp_path):
 
 def test_the_fingerprint_needs_no_torch():
     code = (
-        "import sys; from tune_tickets.config.model import Model;"
+        "import sys; from tune_tickets.config.task import Model;"
         "from tune_tickets.models.source import backbone_fingerprint as f;"
         "assert len(f(Model())) == 64 and 'torch' not in sys.modules"
     )

@@ -13,7 +13,7 @@ from tests.models.tiny import (
     tiny_model,
     without_labels,
 )
-from tune_tickets.config.model import Model
+from tune_tickets.config.task import Model
 from tune_tickets.errors import TicketsError
 from tune_tickets.models.anatomy import layer_parts
 from tune_tickets.models.backbone import load_backbone

@@ -16,8 +16,8 @@ from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
 from tune_tickets.cli.app import app
-from tune_tickets.config.resources import Resources
-from tune_tickets.tuning.room import Room, addable
+from tune_tickets.config.search import Resources
+from tune_tickets.search.session import Room, addable
 
 FOLDER = Path(__file__).parent.parent.parent / "scripts" / "cluster"
 CLOUDS = ("aws", "gcp")

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.reporting.conftest import make_summary, make_trial
-from tune_tickets.records import StageRecord
-from tune_tickets.reporting.progress import TrialFinished
+from tests.reports.conftest import make_summary, make_trial
+from tune_tickets.results.records import StageRecord
+from tune_tickets.search.progress import TrialFinished
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent / "scripts"))
 from benches.search import Watched

@@ -5,8 +5,7 @@ import torch
 from safetensors.torch import save
 
 from tune_tickets.errors import StoreError
-from tune_tickets.tickets.mask_looks import MaskLooks
-from tune_tickets.tickets.unstructured import UnstructuredMask
+from tune_tickets.tickets.unstructured import MaskLooks, UnstructuredMask
 
 
 def mask(seed: int) -> UnstructuredMask:

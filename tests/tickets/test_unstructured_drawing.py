@@ -5,15 +5,15 @@ import pytest
 import torch
 
 from tune_tickets.errors import ConfigError, StoreError, TicketsError
-from tune_tickets.tickets.unstructured import UnstructuredMask
-from tune_tickets.tickets.unstructured_drawing import (
+from tune_tickets.tickets.drawing import (
     draw_unstructured,
     magnitudes,
-    random_scores,
+    random_weight_scores,
     scores_from_bytes,
     scores_to_bytes,
     shuffled,
 )
+from tune_tickets.tickets.unstructured import UnstructuredMask
 
 
 def some_scores(seed: int = 0, values: int = 1000) -> dict[str, torch.Tensor]:
@@ -102,12 +102,13 @@ def test_a_shuffled_mask_cuts_as_many_weights_of_each_matrix_elsewhere():
 
 def test_random_scores_depend_on_the_seed_and_give_a_ticket_of_the_sparsity_asked_for():
     shapes = {"b": (30, 40), "a": (20, 10)}
-    first = random_scores(shapes, 0)
+    first = random_weight_scores(shapes, 0)
     assert all(
-        torch.equal(first[name], score) for name, score in random_scores(dict(reversed(shapes.items())), 0).items()
+        torch.equal(first[name], score)
+        for name, score in random_weight_scores(dict(reversed(shapes.items())), 0).items()
     )
     assert draw_unstructured(first, 0.25).weights_cut() == 350
-    assert not torch.equal(first["a"], random_scores(shapes, 1)["a"])
+    assert not torch.equal(first["a"], random_weight_scores(shapes, 1)["a"])
 
 
 def test_magnitudes_are_absolute_values():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tune_tickets.records import (
+from tune_tickets.results.records import (
     AttackFigures,
     CleanFigures,
     ControlRecord,
@@ -111,7 +111,7 @@ def results(tmp_path, empty_store) -> Path:
 @pytest.fixture
 def open_again(results):
     """Opens a new tracker on the same store, as a driver does after a crash."""
-    from tune_tickets.tracking.location import artifact_folder, database_uri
+    from tune_tickets.tracking.place import artifact_folder, database_uri
     from tune_tickets.tracking.tracker import Tracker
 
     return lambda digest="digest", settings=SETTINGS, search="": Tracker(
@@ -123,7 +123,7 @@ def open_again(results):
 def client(results):
     from mlflow import MlflowClient
 
-    from tune_tickets.tracking.location import database_uri
+    from tune_tickets.tracking.place import database_uri
 
     return MlflowClient(tracking_uri=database_uri(results))
 

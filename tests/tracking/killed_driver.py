@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from tests.tracking.conftest import SETTINGS
-from tune_tickets.config.tracking import Tracking
+from tune_tickets.config.search import Tracking
 from tune_tickets.tracking.protocol import open_tracker
 
 tracker = open_tracker(Tracking(), Path(sys.argv[1]), "demo", SETTINGS, "digest")

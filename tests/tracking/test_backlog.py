@@ -1,6 +1,6 @@
 import logging
 
-from tune_tickets.tracking.backlog import ATTEMPTS, PAUSE_SECONDS, Backlog
+from tune_tickets.tracking.tracker import ATTEMPTS, PAUSE_SECONDS, Backlog
 
 
 class Clock:

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.tracking.conftest import make_summary, make_trial
-from tune_tickets.confirmation import Confirmation, ConfirmedModel, SeedRun
+from tune_tickets.results.records import Confirmation, ConfirmedModel, SeedRun
 
 pytestmark = pytest.mark.integration
 

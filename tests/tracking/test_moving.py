@@ -7,8 +7,7 @@ import pytest
 
 from tests.tracking.conftest import make_summary, make_trial
 from tune_tickets.errors import TicketsError
-from tune_tickets.tracking.location import database_uri
-from tune_tickets.tracking.moving import follow_move
+from tune_tickets.tracking.place import database_uri, follow_move
 
 
 @pytest.fixture

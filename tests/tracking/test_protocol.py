@@ -3,7 +3,7 @@ import sys
 import pytest
 
 from tests.tracking.conftest import SETTINGS, make_control, make_summary, make_trial
-from tune_tickets.config.tracking import Tracking
+from tune_tickets.config.search import Tracking
 from tune_tickets.tracking.inputs import SearchInputs
 from tune_tickets.tracking.protocol import AnyTracker, NullTracker, open_tracker
 
@@ -24,9 +24,7 @@ def test_tracking_that_is_switched_off_keeps_nothing_and_writes_nothing(tmp_path
 def test_the_protocol_does_not_import_mlflow():
     import subprocess
 
-    script = (
-        "import sys, tune_tickets.tracking.protocol, tune_tickets.tracking.location; print('mlflow' in sys.modules)"
-    )
+    script = "import sys, tune_tickets.tracking.protocol, tune_tickets.tracking.place; print('mlflow' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

@@ -11,9 +11,9 @@ import pytest
 from tests.models.test_loading import made_ticket
 from tests.tracking.conftest import make_outcome, make_summary, make_trial
 from tune_tickets.models.loading import load_ticket
-from tune_tickets.records import TransferFigures
+from tune_tickets.results.records import TransferFigures
 from tune_tickets.tickets.ticket import save_ticket
-from tune_tickets.tracking.winner import model_name
+from tune_tickets.tracking.registry import model_name
 
 ROOT = Path(__file__).parents[2]
 TEXTS = ["the film was good", "a bad plot with bad films"]

@@ -8,7 +8,7 @@ import pytest
 
 from tests.tracking.conftest import SETTINGS, make_control, make_outcome, make_summary, make_trial, play, points
 from tune_tickets.errors import TicketsError
-from tune_tickets.records import Cost, EpochFigures, EpochsRecord, Training
+from tune_tickets.results.records import Cost, EpochFigures, EpochsRecord, Training
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.integration

@@ -5,8 +5,7 @@ import sqlite3
 import pytest
 import sqlalchemy
 
-from tune_tickets.tracking.location import sqlite_path, sqlite_uri
-from tune_tickets.tracking.whole import make_whole
+from tune_tickets.tracking.place import make_whole, sqlite_path, sqlite_uri
 
 
 def fill(uri: str) -> None:

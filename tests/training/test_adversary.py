@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests.models.tiny import FAMILIES, gates_for, tiny_batch, tiny_model
-from tune_tickets.config.adversary import Adversary
+from tune_tickets.config.training import Adversary
 from tune_tickets.models.anatomy import word_embeddings
 from tune_tickets.training import adversary as module
 from tune_tickets.training.adversary import ascend, backward, initial_delta, perturbed

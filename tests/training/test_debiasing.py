@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from tests.models.tiny import tiny_batch, tiny_model
-from tune_tickets.config.adversary import Adversary
-from tune_tickets.config.debiasing import Debiasing
+from tune_tickets.config.training import Adversary, Debiasing
 from tune_tickets.training.adversary import backward
 from tune_tickets.training.batches import Batches, EncodedRows, in_order, model_inputs
 from tune_tickets.training.debiasing import BIAS, TEACHER, TaskLoss, bias_degree, scaled

@@ -7,8 +7,7 @@ import torch
 
 from tests.models.tiny import FAMILIES, WIDTH, tiny_batch, tiny_model
 from tests.training.checkpoints import to_bytes
-from tune_tickets.config.adversary import Adversary
-from tune_tickets.config.regulariser import Regulariser
+from tune_tickets.config.training import Adversary, Regulariser
 from tune_tickets.models.anatomy import word_embeddings
 from tune_tickets.training.adversary import backward, perturbed
 from tune_tickets.training.batches import Batches, EncodedRows

@@ -6,7 +6,7 @@ import torch
 
 from tests.models.tiny import FAMILIES, gates_for, tiny_batch, tiny_config, tiny_model
 from tests.training.checkpoints import to_bytes
-from tune_tickets.config.adversary import Adversary
+from tune_tickets.config.training import Adversary
 from tune_tickets.errors import StoreError
 from tune_tickets.models.surgery import prune
 from tune_tickets.tickets.drawing import draw, random_scores

@@ -6,9 +6,9 @@ import pytest
 import torch
 from transformers import AutoTokenizer
 
-from tune_tickets.config.adversary import Adversary
-from tune_tickets.config.masked_lm import MaskedLM
-from tune_tickets.config.model import Model
+from tune_tickets.config.evaluation import MaskedLM
+from tune_tickets.config.task import Model
+from tune_tickets.config.training import Adversary
 from tune_tickets.models.masked_lm import load_masked_lm_backbone
 from tune_tickets.training.adversary import ascend, initial_delta
 from tune_tickets.training.batches import Batches

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from tests.models.tiny import FAMILIES, tiny_batch, tiny_model, without_labels
-from tune_tickets.config.adversary import Adversary
+from tune_tickets.config.training import Adversary
 from tune_tickets.models.anatomy import word_embeddings
 from tune_tickets.training import probe
 from tune_tickets.training.adversary import ascend

@@ -6,10 +6,10 @@ import pytest
 
 from tune_tickets.config import Experiment, load_experiment
 from tune_tickets.config.section import Section
+from tune_tickets.engine.runner import LocalRunner
+from tune_tickets.engine.store import Store
+from tune_tickets.search.preflight import preflight
 from tune_tickets.trial.pipeline import Pipeline, World
-from tune_tickets.trial.runner import LocalRunner
-from tune_tickets.trial.store import Store
-from tune_tickets.tuning.preflight import preflight
 
 POINT = {"method.gamma": 0.2, "method.drawing.heads": 0.25, "method.drawing.neurons": 0.3}
 
@@ -41,8 +41,7 @@ def make_pipeline(experiment: Experiment, world: World, store_url: str):
 @pytest.fixture
 def pipeline_of(experiment: Experiment, world: World, store_url: str):
     """A pipeline of any method and ablation; retraining leaves weights as they are, to the last bit."""
-    from tune_tickets.config.ablation import Ablation
-    from tune_tickets.config.retraining import Retraining
+    from tune_tickets.config.training import Ablation, Retraining
 
     def pipeline(method: Section, store: str | None = None, **ablation: object) -> Pipeline:
         # Adam's step of 1e-30 is below the precision of any weight that is not 0.

@@ -8,11 +8,11 @@ from safetensors.torch import load_file
 
 from tests.trial.conftest import ignore
 from tune_tickets.config.method import EarlyRobust, FineTune, Imp, RandomTicket, RobustT
+from tune_tickets.engine.store import Store
 from tune_tickets.tickets.distance import Trajectory
 from tune_tickets.tickets.mask import StructuredMask
 from tune_tickets.tickets.ticket import Ticket
 from tune_tickets.tickets.unstructured import UnstructuredMask
-from tune_tickets.trial.store import Store
 
 FINETUNING = {"epochs": 1, "batch_size": 16, "learning_rate": 3e-3}
 ROBUSTT = {"epochs": 1.0, "batch_size": 32, "adversary": {"kind": "none"}, "finetuning": FINETUNING}

@@ -6,10 +6,10 @@ import pytest
 
 from tests.trial.conftest import POINT, ignore
 from tune_tickets.attacks.threat import get_threat
+from tune_tickets.engine.runner import LocalRunner
+from tune_tickets.engine.stage import Stage, StageKey, StageResult
 from tune_tickets.trial.attacking import Beaten, ShardedAttack, bounds
 from tune_tickets.trial.pipeline import Pipeline
-from tune_tickets.trial.runner import LocalRunner
-from tune_tickets.trial.stage import Stage, StageKey, StageResult
 
 
 def shard(*statuses, first=0, rejected=0):

@@ -4,10 +4,10 @@ import pytest
 
 from tests.trial.conftest import ignore
 from tune_tickets.config.method import RobustT
-from tune_tickets.records import StageRecord, Training, cost_of
-from tune_tickets.trial.execution import execute
+from tune_tickets.engine.execution import execute
+from tune_tickets.engine.runner import LocalRunner
+from tune_tickets.results.records import StageRecord, Training, cost_of
 from tune_tickets.trial.pipeline import Pipeline
-from tune_tickets.trial.runner import LocalRunner
 
 # The tiny task has 128 training rows: 8 steps of 16 an epoch, and mini-epochs of one step.
 ROBUSTT = {

@@ -10,18 +10,15 @@ from safetensors.torch import load
 from tests.conftest import FILLER, NEGATIVE, POSITIVE
 from tests.trial.conftest import ignore
 from tune_tickets.config import Experiment, load_experiment
-from tune_tickets.config.adversary import Adversary
-from tune_tickets.config.debiasing import Debiasing
 from tune_tickets.config.method import FineTune, RobustT
-from tune_tickets.config.regulariser import Regulariser
-from tune_tickets.config.retraining import Retraining
+from tune_tickets.config.training import Adversary, Debiasing, Regulariser, Retraining
+from tune_tickets.engine.runner import LocalRunner
+from tune_tickets.engine.stage import StageResult
+from tune_tickets.engine.store import Store
 from tune_tickets.errors import DataError, ResourceError
+from tune_tickets.search.preflight import preflight
 from tune_tickets.tickets.ticket import Ticket
 from tune_tickets.trial.pipeline import Pipeline
-from tune_tickets.trial.runner import LocalRunner
-from tune_tickets.trial.stage import StageResult
-from tune_tickets.trial.store import Store
-from tune_tickets.tuning.preflight import preflight
 
 TEACHER = {"epochs": 2, "batch_size": 16, "learning_rate": 3e-3}
 MARKER = {"features": "marker", "markers": ["good", "bad"]}

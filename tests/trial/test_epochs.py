@@ -5,11 +5,11 @@ import pytest
 from tests.trial.conftest import ignore
 from tests.trial.test_resumed_stages import Cut
 from tune_tickets.config.method import RobustT
-from tune_tickets.config.retraining import Retraining
+from tune_tickets.config.training import Retraining
+from tune_tickets.engine.execution import StageContext
+from tune_tickets.engine.stage import StageKey
+from tune_tickets.engine.store import Store
 from tune_tickets.training.schedule import LEAST_STEPS
-from tune_tickets.trial.execution import StageContext
-from tune_tickets.trial.stage import StageKey
-from tune_tickets.trial.store import Store
 
 EPOCHS = 3
 FINETUNING = {"epochs": 1, "batch_size": 16, "learning_rate": 3e-3}

@@ -8,11 +8,11 @@ from safetensors.torch import load, load_file
 
 from tests.trial.conftest import ignore
 from tune_tickets.config.method import Imp
+from tune_tickets.engine.store import Store
 from tune_tickets.methods.imp import Round
+from tune_tickets.tickets.drawing import scores_from_bytes
 from tune_tickets.tickets.unstructured import UnstructuredMask
-from tune_tickets.tickets.unstructured_drawing import scores_from_bytes
 from tune_tickets.training.schedule import LEAST_STEPS
-from tune_tickets.trial.store import Store
 
 FAST = {"epochs": 1.0, "batch_size": 16, "learning_rate": 3e-3}
 COUNT = 2 * (4 * 32 * 32 + 2 * 32 * 48) + 32 * 32
@@ -130,9 +130,9 @@ def test_records_of_later_rounds_stand_behind_those_of_earlier_ones(pipeline_of)
 
 
 def test_a_round_that_was_cut_off_goes_on_and_ends_with_the_same_bits(pipeline_of, store_url, experiment, tmp_path):
-    from tune_tickets.trial import execution
-    from tune_tickets.trial.stage import Stage
-    from tune_tickets.tuning.preflight import preflight
+    from tune_tickets.engine import execution
+    from tune_tickets.engine.stage import Stage
+    from tune_tickets.search.preflight import preflight
 
     method = Imp(**FAST | {"epochs": 3.0}, sparsity=0.2)
     whole = pipeline_of(method)
@@ -168,8 +168,8 @@ def test_a_round_that_was_cut_off_goes_on_and_ends_with_the_same_bits(pipeline_o
 
 
 def test_a_weight_that_was_cut_stays_cut_even_if_others_are_zero_too(pipeline_of, store_url):
-    from tune_tickets.tickets.unstructured_drawing import scores_to_bytes
-    from tune_tickets.trial.stage import Stage
+    from tune_tickets.engine.stage import Stage
+    from tune_tickets.tickets.drawing import scores_to_bytes
 
     pipeline, store = pipeline_of(Imp(**FAST, sparsity=0.2)), Store(store_url)
     drawn = pipeline.draw(ignore)

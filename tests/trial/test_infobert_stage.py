@@ -5,17 +5,15 @@ import torch
 
 from tests.trial.conftest import ignore
 from tests.trial.test_stages import ROBUSTT
-from tune_tickets.config.adversary import Adversary
 from tune_tickets.config.method import FineTune, RobustT
-from tune_tickets.config.regulariser import Regulariser
-from tune_tickets.config.retraining import Retraining
+from tune_tickets.config.training import Adversary, Regulariser, Retraining
+from tune_tickets.engine import execution
+from tune_tickets.engine.runner import LocalRunner
+from tune_tickets.engine.stage import StageResult
+from tune_tickets.engine.store import Store
+from tune_tickets.search.preflight import preflight
 from tune_tickets.tickets.ticket import Ticket
-from tune_tickets.trial import execution
 from tune_tickets.trial.pipeline import Pipeline
-from tune_tickets.trial.runner import LocalRunner
-from tune_tickets.trial.stage import StageResult
-from tune_tickets.trial.store import Store
-from tune_tickets.tuning.preflight import preflight
 
 INFOBERT = Retraining(
     epochs=3,

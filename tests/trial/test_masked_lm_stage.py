@@ -5,16 +5,16 @@ import torch
 
 from tests.trial.conftest import ignore
 from tune_tickets.config import load_experiment
-from tune_tickets.config.resources import Resources
+from tune_tickets.config.search import Resources
+from tune_tickets.engine import execution
+from tune_tickets.engine.execution import StageContext
+from tune_tickets.engine.runner import LocalRunner
+from tune_tickets.engine.stage import Stage
+from tune_tickets.engine.store import Store
 from tune_tickets.errors import ConfigError, DataError
-from tune_tickets.trial import execution
+from tune_tickets.search.preflight import look, preflight, world_of
 from tune_tickets.trial.bodies.masked_lm import load_masked_lm
-from tune_tickets.trial.execution import StageContext
 from tune_tickets.trial.pipeline import Pipeline
-from tune_tickets.trial.runner import LocalRunner
-from tune_tickets.trial.stage import Stage
-from tune_tickets.trial.store import Store
-from tune_tickets.tuning.preflight import look, preflight, world_of
 
 FITTED = (
     "evaluation.masked_lm={held_out: 60, max_length: 24, epochs: 6, batch_size: 16, learning_rate: 3.0e-3, "
@@ -107,7 +107,7 @@ def test_fitting_resumed_from_a_checkpoint_ends_with_the_same_bits(tiny_yaml, st
 
 
 def test_a_checkpoint_with_a_head_is_only_measured(tiny_yaml, store_url, tiny_backbone, tmp_path):
-    from tune_tickets.config.model import Model
+    from tune_tickets.config.task import Model
     from tune_tickets.models.masked_lm import load_masked_lm_backbone, masked_lm_files
 
     found = load_masked_lm_backbone(Model(source=str(tiny_backbone)), seed=0)

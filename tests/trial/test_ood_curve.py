@@ -4,23 +4,22 @@ from dataclasses import replace
 
 import pytest
 
-from tests.reporting.conftest import make_trial
+from tests.reports.conftest import make_trial
 from tests.trial.conftest import ignore
 from tests.trial.test_srnets import FAST, FINETUNING, masked, names
 from tune_tickets.config import load_experiment
 from tune_tickets.data.task import load_task
+from tune_tickets.engine.execution import execute
+from tune_tickets.engine.inventory import inventory
+from tune_tickets.engine.runner import LocalRunner
+from tune_tickets.engine.store import Store
 from tune_tickets.models.loading import open_ticket
-from tune_tickets.tickets.mask_looks import MaskLooks
+from tune_tickets.search.cleaning import Policy, removals, remove
+from tune_tickets.search.confirming import contenders, report_world
+from tune_tickets.search.preflight import look, preflight
 from tune_tickets.tickets.ticket import Ticket
-from tune_tickets.trial.execution import execute
-from tune_tickets.trial.inventory import inventory
+from tune_tickets.tickets.unstructured import MaskLooks
 from tune_tickets.trial.pipeline import Pipeline
-from tune_tickets.trial.runner import LocalRunner
-from tune_tickets.trial.store import Store
-from tune_tickets.tuning.confirming import report_world
-from tune_tickets.tuning.contenders import contenders
-from tune_tickets.tuning.preflight import look, preflight
-from tune_tickets.tuning.pruning import Policy, removals, remove
 
 PLANTED = "task.planted={markers: [x, z], strength: 1.0, ood_strength: 0.25, rows: {select: 16, report: 8}}"
 AS_IT_IS = ["retrain", "srnets_masks", "draw", "ood_curve", "retrain", "evaluate", "ood"]

@@ -7,15 +7,15 @@ import pytest
 
 from tests.trial.conftest import ignore
 from tune_tickets.config import load_experiment
+from tune_tickets.engine.execution import StageContext
+from tune_tickets.engine.runner import LocalRunner
+from tune_tickets.engine.stage import Stage
+from tune_tickets.engine.store import Store
 from tune_tickets.errors import ConfigError
-from tune_tickets.records import CleanFigures
-from tune_tickets.trial.execution import StageContext
+from tune_tickets.results.records import CleanFigures
+from tune_tickets.search.preflight import look, preflight
 from tune_tickets.trial.pipeline import Pipeline
-from tune_tickets.trial.runner import LocalRunner
-from tune_tickets.trial.stage import Stage
-from tune_tickets.trial.store import Store
 from tune_tickets.trial.twins import load_ood_train, load_twin_rows
-from tune_tickets.tuning.preflight import look, preflight
 
 SHARED = Path(os.environ.get("TUNE_TICKETS_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data"))
 PLANTED = (
@@ -117,8 +117,7 @@ def test_markers_that_the_tokenizer_would_hide_are_refused(tiny_yaml):
 
 
 def test_the_default_markers_reach_the_bundled_encoder():
-    from tune_tickets.config.model import Model
-    from tune_tickets.config.planted import Planted
+    from tune_tickets.config.task import Model, Planted
     from tune_tickets.models.inspection import unreadable_markers
 
     assert unreadable_markers(Model(), Planted().markers) == ()

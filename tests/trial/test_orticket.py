@@ -7,17 +7,17 @@ import pytest
 from tests.models.tiny import save_checkpoint
 from tests.trial.conftest import ignore
 from tune_tickets.config import load_experiment
-from tune_tickets.config.model import Model
-from tune_tickets.config.resources import Resources
+from tune_tickets.config.search import Resources
+from tune_tickets.config.task import Model
+from tune_tickets.engine import execution
+from tune_tickets.engine.runner import LocalRunner
+from tune_tickets.engine.stage import StageKey
+from tune_tickets.engine.store import Store
 from tune_tickets.errors import ConfigError, DataError
 from tune_tickets.models.masked_lm import load_masked_lm_backbone, masked_lm_files
-from tune_tickets.trial import execution
+from tune_tickets.search.plan import plan
+from tune_tickets.search.preflight import look, preflight, world_of
 from tune_tickets.trial.pipeline import Pipeline
-from tune_tickets.trial.runner import LocalRunner
-from tune_tickets.trial.stage import StageKey
-from tune_tickets.trial.store import Store
-from tune_tickets.tuning.plan import plan
-from tune_tickets.tuning.preflight import look, preflight, world_of
 
 YAML = """\
 name: two

@@ -4,10 +4,10 @@ import pytest
 
 from tests.trial.conftest import ignore
 from tune_tickets.config import load_experiment
+from tune_tickets.engine.runner import LocalRunner
+from tune_tickets.engine.store import Store
+from tune_tickets.search.preflight import preflight
 from tune_tickets.trial.pipeline import Pipeline
-from tune_tickets.trial.runner import LocalRunner
-from tune_tickets.trial.store import Store
-from tune_tickets.tuning.preflight import preflight
 
 PLANTED = [
     "task.rows={train: 64, select: 32, report: 16}",

@@ -6,12 +6,12 @@ from tests.trial.conftest import ignore
 from tests.trial.test_stages import ROBUSTT
 from tune_tickets.config import load_experiment
 from tune_tickets.config.method import RobustT
+from tune_tickets.engine.runner import LocalRunner
+from tune_tickets.engine.store import Store
+from tune_tickets.search.preflight import preflight
 from tune_tickets.tickets.mask import StructuredMask
 from tune_tickets.tickets.unstructured import UnstructuredMask
 from tune_tickets.trial.pipeline import Pipeline
-from tune_tickets.trial.runner import LocalRunner
-from tune_tickets.trial.store import Store
-from tune_tickets.tuning.preflight import preflight
 
 
 @pytest.fixture

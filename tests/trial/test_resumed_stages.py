@@ -9,14 +9,14 @@ from tests.trial.conftest import POINT, ignore
 from tests.trial.test_srnets import POE, srnets
 from tune_tickets.config import Experiment, Settings, load_experiment
 from tune_tickets.config.method import Imp, RobustT
-from tune_tickets.config.retraining import Retraining
+from tune_tickets.config.training import Retraining
+from tune_tickets.engine.execution import StageContext, execute
+from tune_tickets.engine.runner import LocalRunner
+from tune_tickets.engine.stage import Stage, StageResult
+from tune_tickets.engine.store import Store
+from tune_tickets.search.preflight import preflight
 from tune_tickets.training.schedule import LEAST_STEPS
-from tune_tickets.trial.execution import StageContext, execute
 from tune_tickets.trial.pipeline import Pipeline
-from tune_tickets.trial.runner import LocalRunner
-from tune_tickets.trial.stage import Stage, StageResult
-from tune_tickets.trial.store import Store
-from tune_tickets.tuning.preflight import preflight
 
 FAST = {"learning_rate": 1e-3, "batch_size": 16}
 ADVERSARY = {"kind": "freelb", "steps": 2, "step_size": 0.1}

@@ -8,17 +8,17 @@ from safetensors.torch import load, load_file
 
 from tests.trial.conftest import ignore
 from tune_tickets.config import load_experiment
-from tune_tickets.config.retraining import Retraining
 from tune_tickets.config.srnets import SRNets
-from tune_tickets.records import cost_of
+from tune_tickets.config.training import Retraining
+from tune_tickets.engine.execution import execute
+from tune_tickets.engine.runner import LocalRunner
+from tune_tickets.engine.store import Store
+from tune_tickets.results.records import cost_of
+from tune_tickets.search.preflight import preflight
 from tune_tickets.tickets.ticket import Ticket
 from tune_tickets.tickets.unstructured import UnstructuredMask
 from tune_tickets.training.schedule import LEAST_STEPS
-from tune_tickets.trial.execution import execute
 from tune_tickets.trial.pipeline import Pipeline
-from tune_tickets.trial.runner import LocalRunner
-from tune_tickets.trial.store import Store
-from tune_tickets.tuning.preflight import preflight
 
 # 128 training rows: 8 steps of 16 an epoch.
 FAST = {"epochs": 2.0, "batch_size": 16, "learning_rate": 3e-3, "eval_interval": 4, "sparsity": 0.4}

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from tests.trial.conftest import ignore
+from tune_tickets.engine.store import Store
 from tune_tickets.tickets.distance import Trajectory
 from tune_tickets.tickets.mask import StructuredMask
 from tune_tickets.tickets.ticket import Ticket
-from tune_tickets.trial.store import Store
 
 
 def search_of(pipeline):
@@ -33,9 +33,9 @@ def test_trials_that_differ_in_ratio_or_gamma_share_one_trajectory(make_pipeline
 
 
 def test_an_extended_trajectory_equals_one_computed_at_a_stretch(make_pipeline, store_url, experiment, tmp_path):
+    from tune_tickets.engine.runner import LocalRunner
+    from tune_tickets.search.preflight import preflight
     from tune_tickets.trial.pipeline import Pipeline
-    from tune_tickets.trial.runner import LocalRunner
-    from tune_tickets.tuning.preflight import preflight
 
     search_of(make_pipeline(method__gamma=0.4))
     pieced = search_of(make_pipeline(method__gamma=0.0))
@@ -52,9 +52,9 @@ def test_an_extended_trajectory_equals_one_computed_at_a_stretch(make_pipeline, 
 
 
 def test_the_same_settings_give_the_same_ticket_bit_for_bit(make_pipeline, store_url, experiment, tmp_path):
+    from tune_tickets.engine.runner import LocalRunner
+    from tune_tickets.search.preflight import preflight
     from tune_tickets.trial.pipeline import Pipeline
-    from tune_tickets.trial.runner import LocalRunner
-    from tune_tickets.tuning.preflight import preflight
 
     contents = []
     for name in ("one", "two"):
@@ -92,7 +92,7 @@ def test_a_ticket_starts_from_the_pre_trained_weights_and_the_dense_classifier(m
 
 
 def test_a_random_control_has_the_same_counts_in_every_layer(make_pipeline, store_url):
-    from tune_tickets.trial.stage import Stage
+    from tune_tickets.engine.stage import Stage
 
     pipeline = make_pipeline()
     like = pipeline.draw(ignore)
@@ -107,11 +107,11 @@ def test_a_random_control_has_the_same_counts_in_every_layer(make_pipeline, stor
 
 def test_retraining_resumed_from_a_checkpoint_ends_with_the_same_bits(make_pipeline, store_url, tmp_path, experiment):
     """A stage that is cut off after some epochs and run again must not show it."""
-    from tune_tickets.trial import execution
+    from tune_tickets.engine import execution
+    from tune_tickets.engine.runner import LocalRunner
+    from tune_tickets.search.preflight import preflight
     from tune_tickets.trial.bodies import retrain
     from tune_tickets.trial.pipeline import Pipeline
-    from tune_tickets.trial.runner import LocalRunner
-    from tune_tickets.tuning.preflight import preflight
 
     whole = make_pipeline()
     wanted = whole._run(whole._retrain(None), ignore)
@@ -149,8 +149,8 @@ ROBUSTT = {
 def make_robustt(experiment, world, store_url):
     """A RobustT pipeline on the tiny world."""
     from tune_tickets.config.method import RobustT
+    from tune_tickets.engine.runner import LocalRunner
     from tune_tickets.trial.pipeline import Pipeline
-    from tune_tickets.trial.runner import LocalRunner
 
     def pipeline(**changes):
         method = RobustT.model_validate(ROBUSTT | changes)
@@ -195,8 +195,8 @@ def test_structured_masks_of_robustt_are_drawn_as_heads_and_neurons(make_robustt
 
 
 def test_the_random_control_of_an_unstructured_ticket_is_as_sparse_in_every_matrix(make_robustt, store_url):
+    from tune_tickets.engine.stage import Stage
     from tune_tickets.tickets.unstructured import UnstructuredMask
-    from tune_tickets.trial.stage import Stage
 
     pipeline = make_robustt(sparsity=0.5)
     like = pipeline.draw(ignore)

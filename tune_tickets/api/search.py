@@ -1,25 +1,100 @@
 """`tune`: a search from Python, and what it leaves."""
 
+import sys
+import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from rich.console import Console
 
-from tune_tickets.api.progress import SearchLine
 from tune_tickets.config import Experiment
 from tune_tickets.errors import TicketsError
-from tune_tickets.records import Summary
-from tune_tickets.reporting.progress import Event
-from tune_tickets.reporting.summary import read_summary
-from tune_tickets.reporting.table import print_table
-from tune_tickets.space import trials_wanted, warm_starts
-from tune_tickets.tuning.results import place_results
+from tune_tickets.reports.table import print_table
+from tune_tickets.results.folder import place_results
+from tune_tickets.results.records import Summary
+from tune_tickets.results.summary import read_summary
+from tune_tickets.search.progress import Board, Event, Note, TrialFinished
+from tune_tickets.search.space import trials_wanted, warm_starts
 
 if TYPE_CHECKING:
     from tune_tickets.models.loading import LoadedTicket
+
+
+REDRAWN_SECONDS = 0.5
+
+
+class _Line:
+    """One line that is written over where that works, on terminals and in notebooks; elsewhere a line now and then."""
+
+    def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stream, self._clock = stream or sys.stderr, clock
+        self._lock, self._written, self._width = threading.Lock(), float("-inf"), 0
+        self._redraws = self._stream.isatty() or "ipykernel" in sys.modules
+
+    def show(self, text: str, lasting: bool) -> None:
+        """`lasting` lines are always written; of the others, a few a second where they can be written over."""
+        with self._lock:
+            now = self._clock()
+            if not lasting and (not self._redraws or now - self._written < REDRAWN_SECONDS):
+                return
+            self._written = now
+            if self._redraws:
+                self._stream.write("\r" + text.ljust(self._width))
+                self._width = len(text)
+            else:
+                self._stream.write(text + "\n")
+            self._stream.flush()
+
+    def end(self) -> None:
+        """The next thing printed begins on a line of its own."""
+        if self._redraws and self._width:
+            self._stream.write("\n")
+
+
+class SearchLine(_Line):
+    """Counts of trials, the best so far and the time left; a note is followed by a line break."""
+
+    def __init__(self, trials: int, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(stream, clock)
+        self._board, self._telling = Board(trials, clock), threading.Lock()
+
+    def __call__(self, event: Event) -> None:
+        """Take one event of a running search; safe from any thread."""
+        with self._telling:
+            if isinstance(event, Note):
+                self._board.recall(event)
+                self.show(event.text, lasting=True)
+                self.end()
+                return
+            self._board.apply(event)
+            self.show(f"{self._board.counts()}; {self._board.outlook()}", isinstance(event, TrialFinished))
+
+
+class AttackLine(_Line):
+    """Rows done of one attack."""
+
+    def __init__(
+        self, title: str, rows: int, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        super().__init__(stream, clock)
+        self._title, self._rows = title, rows
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
+
+    def __call__(self, done: int, total: int) -> None:
+        """Take how far the attack is."""
+        self.show(f"{self._title}: {done} of {total} rows", lasting=done == total)
 
 
 @dataclass(frozen=True, repr=False)
@@ -100,7 +175,7 @@ def tune(
     loaded = _loaded(experiment)
     warm_starts(loaded)
     results = place_results(loaded, None if output is None else Path(output))
-    from tune_tickets.tuning.run import run_experiment  # Ray, MLflow and torch, once the experiment is known to fit
+    from tune_tickets.search.run import run_experiment  # Ray, MLflow and torch, once the experiment is known to fit
 
     line = SearchLine(trials_wanted(loaded)) if progress is True else None
     try:
@@ -121,3 +196,14 @@ def _loaded(experiment: Experiment | str | Path | Mapping[str, Any]) -> Experime
 
 def _quiet(event: Event) -> None:
     """Says nothing."""
+
+
+def report(results: Result | str | Path) -> Path:
+    """Write report.html and report.md anew into a results folder; gives the path of the HTML page.
+
+    >>> report("results/reviews")
+    PosixPath('results/reviews/report.html')
+    """
+    from tune_tickets.reports.gallery import make_report
+
+    return make_report(results.folder if isinstance(results, Result) else Path(results).expanduser()).html

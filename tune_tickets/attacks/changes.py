@@ -8,7 +8,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from tune_tickets.attacks.rows import AttackRecord
-from tune_tickets.records import Substitution
+from tune_tickets.results.records import Substitution
 
 SAMPLE = 20
 """Substitutions shown per threat model."""

@@ -11,8 +11,8 @@ import pyarrow.parquet
 
 from tune_tickets.attacks.rows import AttackRecord, RowResult
 from tune_tickets.errors import DataError
-from tune_tickets.records import AttackFigures
-from tune_tickets.wilson import wilson
+from tune_tickets.results.records import AttackFigures
+from tune_tickets.results.statistics import wilson
 
 _SCHEMA = pyarrow.schema(
     {

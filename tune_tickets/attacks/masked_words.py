@@ -10,10 +10,7 @@ from typing import Any
 import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
-from tune_tickets.attacks.batching import Text, Tokens, batches
-from tune_tickets.attacks.cores import spread
-from tune_tickets.attacks.lockstep import Channel
-from tune_tickets.attacks.memory import Memory
+from tune_tickets.attacks.lockstep import Channel, Memory, Text, Tokens, batches, spread
 from tune_tickets.attacks.resolver import resolve
 from tune_tickets.attacks.resources import cache_folder, import_textattack
 from tune_tickets.models.anatomy import positions

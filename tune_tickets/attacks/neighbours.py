@@ -1,16 +1,85 @@
 """Substitutes for a word: its nearest whole-word vocabulary entries that keep the polarity and fit the slot."""
 
-from collections.abc import Iterable, Mapping
-from functools import cache
-from typing import Protocol
+import importlib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache, lru_cache
+from typing import Any, Protocol
 
+import numpy as np
 import torch
+from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
-from tune_tickets.attacks.antonyms import opposed
-from tune_tickets.attacks.encoder import SentenceEncoder
-from tune_tickets.attacks.polarity import polarity
-from tune_tickets.attacks.protected import is_protected
-from tune_tickets.attacks.word_forms import inflections, lemmas
+from tune_tickets.attacks.lockstep import Channel, Memory, Tokens, batches, spread
+from tune_tickets.attacks.resources import cache_folder, import_textattack, is_protected
+from tune_tickets.attacks.word_rules import inflections, lemmas, opposed, polarity
+from tune_tickets.models.bundled import WEIGHTS_SHA256, bundled_encoder_path
+from tune_tickets.models.lean import Batch, lean_states
+
+_MAX_TOKENS = 256  # as published for all-MiniLM-L6-v2
+_BATCH = 64
+
+
+@cache
+def load_encoder(device: torch.device, dtype: torch.dtype = torch.float32) -> "SentenceEncoder":
+    """The encoder of this process on that device; attacks on the same rows share what it has computed."""
+    path = bundled_encoder_path()
+    tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)  # type: ignore[no-untyped-call]
+    model = AutoModel.from_pretrained(path, local_files_only=True).to(device=device, dtype=dtype)
+    name = f"embeddings-{WEIGHTS_SHA256[:12]}-{str(dtype).removeprefix('torch.')}.sqlite"
+    return SentenceEncoder(model, tokenizer, Memory(cache_folder() / "attacks" / name))
+
+
+class SentenceEncoder:
+    """Mean-pooled, normalised sentence embeddings; each is kept on disk, where every attack of the machine finds it."""
+
+    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, memory: Memory[bytes]) -> None:
+        self._model = model.train(False)
+        self._states = lean_states(model) or (lambda batch: model(**batch).last_hidden_state)
+        self._tokens = Tokens(tokenizer, _MAX_TOKENS)
+        self._memory = memory
+        self._channel: Channel[tuple[str, str], float] = Channel(self._similarities)
+
+    def similarities(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """The cosine of the embeddings of each pair of texts."""
+        return list(self._channel.ask(pairs))
+
+    def embed(self, texts: Sequence[str]) -> torch.Tensor:
+        """One unit vector per text, on the CPU."""
+        kept = self._memory.answers(
+            [(text,) for text in texts], lambda places: self._compute([texts[place] for place in places])
+        )
+        vectors = np.frombuffer(b"".join(kept), dtype=str(self._model.dtype).removeprefix("torch."))
+        return torch.from_numpy(vectors.reshape(len(texts), -1).copy())
+
+    def vocabulary(self) -> dict[str, int]:
+        """The tokens and their rows in `word_vectors`."""
+        return dict(self._tokens.tokenizer.get_vocab())
+
+    def word_vectors(self) -> torch.Tensor:
+        """The input word embeddings, normalised, on the CPU."""
+        weight = self._model.get_input_embeddings().weight
+        return torch.nn.functional.normalize(weight.detach().float().cpu(), dim=1)
+
+    def _similarities(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        vectors = self.embed([text for pair in pairs for text in pair])
+        cosines: list[float] = (vectors[0::2] * vectors[1::2]).sum(dim=1).tolist()
+        return cosines
+
+    def _compute(self, texts: Sequence[str]) -> list[bytes]:
+        device = self._model.device
+        made = list(batches(self._tokens.encode(texts), self._tokens.tokenizer, device, _BATCH))
+        computed: dict[int, bytes] = {}
+        for (places, _), pooled in zip(made, spread(self._pooled, (batch for _, batch in made), device), strict=True):
+            computed.update((place, vector.tobytes()) for place, vector in zip(places, pooled.numpy(), strict=True))
+        return [computed[place] for place in range(len(texts))]
+
+    def _pooled(self, batch: Batch) -> torch.Tensor:
+        hidden = self._states(batch)
+        mask = batch["attention_mask"].unsqueeze(-1).to(hidden.dtype)
+        return torch.nn.functional.normalize((hidden * mask).sum(dim=1) / mask.sum(dim=1), dim=1).cpu()
+
 
 _SHORTEST_WORD = 3
 _CONSIDERED = 100
@@ -102,3 +171,29 @@ def fits_slot(word: str, candidate: str) -> bool:
 
 def _is_whole_word(token: str) -> bool:
     return token.isascii() and token.isalpha() and len(token) >= _SHORTEST_WORD
+
+
+import_textattack()
+
+_attacked_text = importlib.import_module("textattack.shared.attacked_text")
+_words_from_text: Any = _attacked_text.words_from_text
+_CHINESE = re.compile("[\u4e00-\u9fff]")
+
+_piece = lru_cache(maxsize=2**16)(lambda piece: tuple(_words_from_text(piece)))
+
+
+def words_from_text(text: str) -> list[str]:
+    """As TextAttack's: it looks at each piece between spaces on its own, except in Chinese, which it cuts first."""
+    if _CHINESE.search(text):
+        return list(_piece(text))
+    return [word for piece in text.split() for word in _piece(piece)]
+
+
+@contextmanager
+def quick_words() -> Iterator[None]:
+    """Let TextAttack use it; afterwards all is as before."""
+    _attacked_text.words_from_text = words_from_text  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        _attacked_text.words_from_text = _words_from_text  # type: ignore[attr-defined]

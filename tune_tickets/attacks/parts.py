@@ -6,10 +6,8 @@ from zlib import crc32
 
 import numpy as np
 
-from tune_tickets.attacks.encoder import SentenceEncoder
-from tune_tickets.attacks.neighbours import Substitutes
-from tune_tickets.attacks.protected import is_protected, stop_words
-from tune_tickets.attacks.resources import import_textattack
+from tune_tickets.attacks.neighbours import SentenceEncoder, Substitutes
+from tune_tickets.attacks.resources import import_textattack, is_protected, stop_words
 from tune_tickets.attacks.spans import window_around, word_spans
 from tune_tickets.attacks.visible import SEPARATOR
 

@@ -11,9 +11,8 @@ from typing import Any
 import torch
 
 from tune_tickets.attacks import stock_parts
-from tune_tickets.attacks.encoder import load_encoder
 from tune_tickets.attacks.masked_words import MaskedLM, MaskedWords
-from tune_tickets.attacks.neighbours import ListedNeighbours, Neighbours
+from tune_tickets.attacks.neighbours import ListedNeighbours, Neighbours, load_encoder
 from tune_tickets.attacks.parts import (
     Bugs,
     LookalikeSwap,

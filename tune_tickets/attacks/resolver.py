@@ -7,8 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tune_tickets.attacks.contents import Members, complete, content_digest, missing
-from tune_tickets.attacks.resource_table import SENTENCE_ENCODER, Resource, find_resource
+from tune_tickets.attacks.resource_table import (
+    SENTENCE_ENCODER,
+    Members,
+    Resource,
+    complete,
+    content_digest,
+    find_resource,
+    missing,
+)
 from tune_tickets.attacks.resources import cache_folder
 from tune_tickets.errors import ResourceError
 from tune_tickets.models.bundled import WEIGHTS_SHA256, bundled_encoder_path

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from tune_tickets.attacks.encoder import load_encoder
 from tune_tickets.attacks.lockstep import in_lockstep
+from tune_tickets.attacks.neighbours import load_encoder
 from tune_tickets.attacks.rows import AttackRecord, AttackRow, Status
 from tune_tickets.attacks.threat import ThreatModel, with_resources
 from tune_tickets.attacks.victim import Victim
@@ -59,7 +59,7 @@ def attack_rows(
     width: int = WIDTH,
 ) -> Attacked:
     """Attack every row, `width` of them side by side; if one attack breaks, the whole call does."""
-    from tune_tickets.attacks.quick_words import quick_words
+    from tune_tickets.attacks.neighbours import quick_words
     from tune_tickets.attacks.recipes import attack_maker  # imports TextAttack, which takes seconds
 
     _check(rows, threat, columns, attacked, labels, masked_lm)

@@ -14,7 +14,7 @@ from tune_tickets.attacks.lockstep import Channel
 from tune_tickets.attacks.resolver import resolve
 from tune_tickets.attacks.resources import import_textattack
 from tune_tickets.attacks.word_resources import counter_fitted, pos_tags
-from tune_tickets.attacks.wordnet import wordnet
+from tune_tickets.attacks.word_rules import wordnet
 from tune_tickets.errors import ResourceError
 
 import_textattack()

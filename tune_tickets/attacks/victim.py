@@ -8,9 +8,7 @@ from functools import cached_property
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from tune_tickets.attacks.batching import Text, Tokens, batches
-from tune_tickets.attacks.cores import spread
-from tune_tickets.attacks.lockstep import Channel
+from tune_tickets.attacks.lockstep import Channel, Text, Tokens, batches, spread
 from tune_tickets.models.first_token import first_token_only
 from tune_tickets.models.lean import Batch, lean_logits
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tune_tickets.attacks.contents import open_member, read_member
 from tune_tickets.attacks.resolver import Found, resolve
+from tune_tickets.attacks.resource_table import open_member, read_member
 from tune_tickets.attacks.resources import CACHE_VARIABLE
 from tune_tickets.errors import ResourceError
 

@@ -249,7 +249,7 @@ def attack(
     """Attack a saved ticket or any text classifier of transformers."""
     if offline:
         go_offline()
-    from tune_tickets.api.duel import Question
+    from tune_tickets.api.attack import Question
     from tune_tickets.cli.attack import attack as attack_verb
 
     question = Question(ticket, overrides or [], threat or [], against, data, column, rows, seed, query_budget)

@@ -7,17 +7,17 @@ from rich.console import Console
 from rich.table import Table
 
 from tune_tickets.config import load_experiment
-from tune_tickets.config.information import uses_ood_information
+from tune_tickets.config.experiment import uses_ood_information
 from tune_tickets.data.ood import TwinData
-from tune_tickets.space import warm_start_note, warm_starts
-from tune_tickets.tuning.results import place_results
+from tune_tickets.results.folder import place_results
+from tune_tickets.search.space import warm_start_note, warm_starts
 
 
 def validate(path: Path, overrides: list[str]) -> None:
     """Check the file, then that its rows and backbone are there and fit."""
     experiment = load_experiment(path, overrides)
     warm_starts(experiment)
-    from tune_tickets.tuning.preflight import look
+    from tune_tickets.search.preflight import look
 
     seen = look(experiment)
     found = [f"{len(experiment.domains)} search domains"]
@@ -41,11 +41,11 @@ def plan(path: Path, overrides: list[str], output: Path | None) -> None:
     """Print stages x trials, what is cached and the estimated cost."""
     experiment = load_experiment(path, overrides)
     warm_starts(experiment)
-    from tune_tickets.trial.store import Store
-    from tune_tickets.tuning.estimate import estimate_lines
-    from tune_tickets.tuning.plan import plan as make_plan
-    from tune_tickets.tuning.preflight import look, world_of
-    from tune_tickets.tuning.samplers import sampler_note
+    from tune_tickets.engine.store import Store
+    from tune_tickets.search.plan import estimate_lines
+    from tune_tickets.search.plan import plan as make_plan
+    from tune_tickets.search.preflight import look, world_of
+    from tune_tickets.search.samplers import sampler_note
 
     seen = look(experiment)
     store = Store(place_results(experiment, output).store_url).answering()

@@ -5,9 +5,7 @@ from pathlib import Path
 from rich.console import Console
 
 from tune_tickets.errors import TicketsError
-from tune_tickets.reporting.comparison_page import comparison_markdown, print_comparison
-from tune_tickets.reporting.finished import read_finished
-from tune_tickets.reporting.side_by_side import side_by_side
+from tune_tickets.reports.side_by_side import comparison_markdown, print_comparison, read_finished, side_by_side
 
 
 def compare(folders: list[Path], json: Path | None, markdown: Path | None) -> None:

@@ -6,8 +6,8 @@ from rich.console import Console
 
 from tune_tickets.config import load_experiment
 from tune_tickets.errors import ConfigError
-from tune_tickets.reporting.summary import read_summary
-from tune_tickets.tuning.results import finished_results, write_whole
+from tune_tickets.results.folder import finished_results, write_whole
+from tune_tickets.results.summary import read_summary
 
 
 def confirm(folder: Path, top: int, seeds: int, rows: int | None, store: str | None) -> None:
@@ -20,12 +20,11 @@ def confirm(folder: Path, top: int, seeds: int, rows: int | None, store: str | N
     results = finished_results(folder, experiment.settings, store)
     # Ray, MLflow and torch take seconds: only now, when there is something to confirm.
     from tune_tickets.cli.live import make_view
-    from tune_tickets.reporting.confirm_table import print_confirmation
+    from tune_tickets.reports.confirmed import print_confirmation
+    from tune_tickets.reports.gallery import draw_pictures, leave_report
+    from tune_tickets.search.confirming import choose
+    from tune_tickets.search.confirming import confirm as confirm_tickets
     from tune_tickets.tracking.protocol import open_tracker
-    from tune_tickets.tuning.confirming import confirm as confirm_tickets
-    from tune_tickets.tuning.contenders import choose
-    from tune_tickets.tuning.gallery import draw_pictures
-    from tune_tickets.tuning.reporting import leave_report
 
     console = Console()
     chosen = choose(summary, top)

@@ -6,8 +6,8 @@ from rich.console import Console
 
 from tune_tickets.export.card import FILE
 from tune_tickets.export.exporting import export_ticket
-from tune_tickets.reporting.layout import say
-from tune_tickets.tuning.results import best_ticket
+from tune_tickets.reports.table import say
+from tune_tickets.results.folder import best_ticket
 
 
 def export(source: str, form: str, output: Path | None, force: bool, task: str | None) -> None:

@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from tune_tickets.reporting.progress import (
+from tune_tickets.search.progress import (
     Board,
     EpochReport,
     Event,

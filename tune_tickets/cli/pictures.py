@@ -6,10 +6,10 @@ from rich.console import Console
 
 from tune_tickets.config import load_experiment
 from tune_tickets.errors import ConfigError, TicketsError
-from tune_tickets.records import Summary
-from tune_tickets.reporting.pictures.saving import LEFT_OUT
-from tune_tickets.reporting.summary import read_summary
-from tune_tickets.tuning.results import Results, finished_results
+from tune_tickets.reports.pictures.style import LEFT_OUT
+from tune_tickets.results.folder import Results, finished_results
+from tune_tickets.results.records import Summary
+from tune_tickets.results.summary import read_summary
 
 _SAME = ("model", "task", "transfer", "method", "retraining", "ablation", "evaluation")
 """Sections in which searches of other seeds must agree."""
@@ -21,7 +21,7 @@ def pictures(folder: Path, beside: list[Path], store: str | None) -> None:
     others = [_finished(other, None) for other in beside]
     for other, _ in others:
         _check_same(results, other)
-    from tune_tickets.tuning.gallery import draw_pictures  # imports torch and matplotlib, which take seconds
+    from tune_tickets.reports.gallery import draw_pictures  # imports torch and matplotlib, which take seconds
 
     files, problems = draw_pictures(results, summary, others)
     if not files:

@@ -7,8 +7,8 @@ from itertools import islice
 
 from tune_tickets.errors import DataError
 from tune_tickets.models.classifier import Classifier, load_classifier
-from tune_tickets.reporting.marking import harmless
-from tune_tickets.tuning.results import best_ticket
+from tune_tickets.reports.attacked import harmless
+from tune_tickets.results.folder import best_ticket
 
 STDIN = "-"
 _BATCH = 32

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tune_tickets.tuning.reporting import make_report
+from tune_tickets.reports.gallery import make_report
 
 
 def report(folder: Path, open_browser: bool) -> None:

@@ -8,8 +8,8 @@ from rich.console import Console
 
 from tune_tickets.config import Experiment, load_experiment
 from tune_tickets.errors import ConfigError
-from tune_tickets.space import trials_wanted, warm_start_note, warm_starts
-from tune_tickets.tuning.results import Results, finished_results, place_results
+from tune_tickets.results.folder import Results, finished_results, place_results
+from tune_tickets.search.space import trials_wanted, warm_start_note, warm_starts
 
 
 def run(
@@ -42,9 +42,9 @@ def search(experiment: Experiment, results: Results, resumed: bool, retry_errors
     console.print(f"Experiment [b]{experiment.settings.name}[/b] -> {results.folder}", highlight=False)
     # Ray, MLflow and torch take seconds: only now, when the file is known to be right.
     from tune_tickets.cli.live import make_view
-    from tune_tickets.reporting.table import print_table
-    from tune_tickets.tuning.run import run_experiment
-    from tune_tickets.tuning.samplers import sampler_note
+    from tune_tickets.reports.table import print_table
+    from tune_tickets.search.run import run_experiment
+    from tune_tickets.search.samplers import sampler_note
 
     for note in filter(None, (sampler_note(experiment), warm_start_note(experiment))):
         console.print(note, highlight=False, markup=False, soft_wrap=True)

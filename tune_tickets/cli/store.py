@@ -9,15 +9,13 @@ from rich.table import Column, Table
 
 from tune_tickets.cli.meter import Meter
 from tune_tickets.config import load_experiment
+from tune_tickets.engine.inventory import Entry, inventory, searches_at_work
+from tune_tickets.engine.inventory import verify as find_flaws
+from tune_tickets.engine.quarantine import KEPT_BY_DRIVER, QUARANTINE
+from tune_tickets.engine.store import Store
 from tune_tickets.errors import ConfigError, TicketsError
-from tune_tickets.trial.in_use import searches_at_work
-from tune_tickets.trial.inventory import Entry, inventory
-from tune_tickets.trial.inventory import verify as find_flaws
-from tune_tickets.trial.quarantine import KEPT_BY_DRIVER, QUARANTINE
-from tune_tickets.trial.store import Store
-from tune_tickets.tuning.pruning import Policy, Removal, removals, remove
-from tune_tickets.tuning.results import DEFAULT_ROOT, finished_results
-from tune_tickets.tuning.store_users import StoreUser, store_users
+from tune_tickets.results.folder import DEFAULT_ROOT, finished_results
+from tune_tickets.search.cleaning import Policy, Removal, StoreUser, removals, remove, store_users
 
 
 def show(place: Path | None, url: str | None) -> None:

@@ -18,9 +18,7 @@ from types import FrameType
 from typing import IO, NoReturn
 
 from tune_tickets.errors import TicketsError
-from tune_tickets.tracking.location import DATABASE, artifact_folder, database_uri
-from tune_tickets.tracking.moving import follow_move
-from tune_tickets.tracking.view import VIEW_TAG, view_path
+from tune_tickets.tracking.place import DATABASE, VIEW_TAG, artifact_folder, database_uri, follow_move, view_path
 
 HOST = "127.0.0.1"
 DEFAULT_RESULTS = Path("results")

@@ -4,8 +4,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from tune_tickets.config.adversary import Adversary
 from tune_tickets.config.section import LearningRate, Ratio, Section
+from tune_tickets.config.training import Adversary
 
 Scope = Literal["global", "layer"]
 

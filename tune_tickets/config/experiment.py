@@ -2,21 +2,15 @@
 
 from pydantic import Field, model_validator
 
-from tune_tickets.config.ablation import Ablation
-from tune_tickets.config.debiasing import debiasings
 from tune_tickets.config.evaluation import Controls, Evaluation
 from tune_tickets.config.method import EarlyRobust, Method, ORTicket
-from tune_tickets.config.model import Model
 from tune_tickets.config.objective import Objective
 from tune_tickets.config.orticket import CORPUS, TASK
-from tune_tickets.config.resources import Resources
-from tune_tickets.config.retraining import Retraining
-from tune_tickets.config.search import Search
+from tune_tickets.config.search import Resources, Search, Tracking
 from tune_tickets.config.section import Section
 from tune_tickets.config.srnets import SRNets
-from tune_tickets.config.task import Task
-from tune_tickets.config.tracking import Tracking
-from tune_tickets.config.transfer import TaskName, Transfer
+from tune_tickets.config.task import Model, Task, TaskName, Transfer
+from tune_tickets.config.training import Ablation, Retraining, debiasings
 
 
 class Settings(Section):
@@ -146,3 +140,9 @@ class Settings(Section):
         if isinstance(self.method, ORTicket) and self.method.search_on not in known:
             raise ValueError(f"method.search_on is {self.method.search_on!r}, but can be one of {', '.join(known)}")
         return self
+
+
+def uses_ood_information(settings: Settings) -> bool:
+    """Whether OOD rows enter the training (as the upper bound) or the value that trials are compared by."""
+    trained_on = isinstance(settings.method, SRNets) and settings.method.ood_rows
+    return trained_on or any(name.split("/")[0] == "ood" for name in settings.objective.terms)

@@ -5,13 +5,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from tune_tickets.config.adversary import Adversary
 from tune_tickets.config.early_bird import Drawing as Drawing
 from tune_tickets.config.early_bird import EarlyBird as EarlyBird
 from tune_tickets.config.orticket import ORTicket as ORTicket
-from tune_tickets.config.retraining import Retraining
 from tune_tickets.config.section import LearningRate, Ratio, Section, with_defaults
 from tune_tickets.config.srnets import SRNets
+from tune_tickets.config.training import Adversary, Retraining
 
 _MASK_ADVERSARY: dict[str, Any] = {"steps": 3, "step_size": 0.03, "initial_magnitude": 0.05}  # RobustT Table 7, SST-2
 _FINETUNING: dict[str, Any] = {"epochs": 3}  # RobustT Table 5; the rest is as in every retraining

@@ -5,7 +5,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from tune_tickets.config.early_bird import EarlyBird
-from tune_tickets.config.masked_lm import Fitting
+from tune_tickets.config.evaluation import Fitting
 from tune_tickets.config.section import Ratio
 
 CORPUS, TASK = "corpus", "task"

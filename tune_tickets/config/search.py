@@ -1,11 +1,60 @@
-"""`search:` how many trials, proposed by which sampler, pruned by which scheduler."""
+"""`search:`, `resources:` and `tracking:`: how the hyperparameter search runs, where, and where it is logged."""
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from tune_tickets.config.budget import Budget
 from tune_tickets.config.section import Section
+
+
+class Budget(Section):
+    """Limits beside `search.trials`. A stopped search goes on with a larger budget: it is the same experiment.
+
+    Hours of GPUs and CPUs are those that finished stages held, of all sessions of the experiment together.
+    """
+
+    gpu_hours: float | None = Field(None, gt=0.0, description="GPU-hours of stages; null: no limit")
+    cpu_hours: float | None = Field(None, gt=0.0, description="CPU-hours of stages; null: no limit")
+    wall_clock_hours: float | None = Field(None, gt=0.0, description="Hours that the driver runs; null: no limit")
+    money: float | None = Field(None, gt=0.0, description="Nodes alive x hours x price_per_node_hour; null: no limit")
+    price_per_node_hour: float | None = Field(None, gt=0.0, description="What a node costs an hour, in your currency")
+
+    @model_validator(mode="after")
+    def _check_price(self) -> "Budget":
+        if self.money is not None and self.price_per_node_hour is None:
+            raise ValueError("a limit on money needs price_per_node_hour")
+        return self
+
+    def limits(self) -> dict[str, float]:
+        """The limits that are set, by name."""
+        return self.model_dump(include={"gpu_hours", "cpu_hours", "wall_clock_hours", "money"}, exclude_none=True)
+
+
+class Resources(Section):
+    """Resources of every stage task; coordinating trials hold none."""
+
+    cpus: float = Field(1.0, gt=0.0, le=1024.0, description="CPUs per stage")
+    gpus: float = Field(0.0, ge=0.0, le=64.0, description="GPUs per stage; fractions share one GPU")
+    threads: int | None = Field(None, ge=1, description="torch threads per stage; null takes cpus, rounded up")
+    retries: int = Field(2, ge=0, le=100, description="How often a stage whose worker or node died is tried again")
+    checkpoint_seconds: float = Field(
+        0.0,
+        ge=0.0,
+        description="Least time between two checkpoints of a training; 0: as often as it takes to lose no more than a "
+        "mini-epoch",
+    )
+    lease_seconds: float = Field(
+        60.0, ge=1.0, description="After this time without a sign of life a stage of another cluster is taken over"
+    )
+    address: str | None = Field(None, description="Ray cluster to join ('auto' or an address); null starts a local one")
+
+
+class Tracking(Section):
+    """Written by the driver alone."""
+
+    mlflow: bool = Field(True, description="Log to MLflow")
+    uri: str | None = Field(None, description="Tracking URI; null: a SQLite database in the results folder")
+    experiment: str | None = Field(None, description="MLflow experiment; null takes the experiment's name")
 
 
 class Asha(Section):

@@ -1,14 +1,19 @@
 """Reading YAML so that every later message can name the file, the line and the key."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
+from tune_tickets.config.domain import is_domain
 from tune_tickets.errors import ConfigError
 
 KeyPath = tuple[str | int, ...]
@@ -100,3 +105,153 @@ def _explain_yaml(path: Path, error: YAMLError) -> str:
     if isinstance(error, MarkedYAMLError) and error.problem_mark is not None:
         return f"{path}:{error.problem_mark.line + 1}: not valid YAML: {str(error.problem).strip()}"
     return f"{path}: not valid YAML: {error}"
+
+
+Document = dict[str, Any]
+
+
+def split(name: str) -> KeyPath:
+    """`method.gamma` as a path."""
+    return tuple(name.split("."))
+
+
+def get(document: Any, path: KeyPath) -> Any:  # noqa: ANN401 - any YAML value
+    """The node at `path`, or None."""
+    for part in path:
+        document = document.get(part) if isinstance(document, dict) else None
+    return document
+
+
+def put(document: Document, path: KeyPath, value: Any) -> None:  # noqa: ANN401 - any YAML value
+    """Set the node at `path`, making the mappings above it."""
+    for part in path[:-1]:
+        document = document.setdefault(str(part), {})
+    document[str(path[-1])] = value
+
+
+def remove(document: Document, path: KeyPath) -> None:
+    """Drop the node at `path`, if it is there, and what it leaves empty: that may belong to another method."""
+    parent = get(document, path[:-1])
+    if isinstance(parent, dict) and path[-1] in parent:
+        del parent[path[-1]]
+        if not parent:
+            remove(document, path[:-1])
+
+
+def apply_override(document: Document, override: str, source: Source) -> None:
+    """Put the value of a `key=value` override into the document and note where it came from."""
+    key, separator, text = override.partition("=")
+    if not separator or not key.strip():
+        raise ConfigError(f"override '{override}': expected key=value, for example search.trials=4")
+    _override(document, split(key.strip()), parse_value(text), override, source)
+
+
+def apply_value(document: Document, key: str, value: Any, source: Source) -> None:  # noqa: ANN401 - any YAML value
+    """The same for a dotted path and a value that is no text."""
+    _override(document, split(key), value, f"{key}={value}", source)
+
+
+def _override(document: Document, path: KeyPath, value: Any, said: str, source: Source) -> None:  # noqa: ANN401
+    for length in range(1, len(path)):
+        above = get(document, path[:length])
+        if above is not None and (not isinstance(above, dict) or is_domain(above)):
+            raise ConfigError(f"override '{said}': {dotted(path[:length])} is a value, it has no keys below it")
+    put(document, path, value)
+    source.overrides[path] = said
+
+
+T = TypeVar("T", bound=BaseModel)
+_MOST = 5
+
+
+def validate(schema: type[T], raw: dict[str, Any], source: Source, prefix: KeyPath = ()) -> T:
+    """`raw` as an instance of `schema`; a ConfigError with the place of every finding otherwise."""
+    try:
+        # JSON mode: strict on types, yet lists become tuples.
+        return schema.model_validate_json(json.dumps(raw))
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+        lines = [_explain(detail, raw, schema, source, prefix) for detail in details[:_MOST]]
+        if len(details) > _MOST:
+            lines.append(f"... and {len(details) - _MOST} more")
+        raise ConfigError("\n".join(lines)) from None
+    except TypeError as error:
+        raise ConfigError(f"{source.file}: a value is of a type YAML configurations do not use ({error})") from None
+
+
+def _explain(
+    detail: ErrorDetails, raw: dict[str, Any], schema: type[BaseModel], source: Source, prefix: KeyPath
+) -> str:
+    path = _yaml_path(detail["loc"], raw)
+    if detail["type"] == "extra_forbidden":
+        message = "unknown key" + _suggestion(str(path[-1]), _fields_at(schema, path[:-1], raw))
+    elif detail["type"] == "union_tag_invalid":
+        path = (*path, "kind")
+        message = f"must be one of {detail['ctx']['expected_tags']} (got {detail['ctx']['tag']!r})"
+    elif detail["type"] == "union_tag_not_found":
+        path = (*path, "kind")
+        message = "is missing; it says which kind of section this is"
+    elif detail["type"] == "value_error":
+        message = str(detail["ctx"]["error"])
+    else:
+        shown = "" if detail["type"] == "missing" else f" (got {_shown(detail['input'])})"
+        message = detail["msg"][:1].lower() + detail["msg"][1:] + shown
+    return str(source.error((*prefix, *path), message))
+
+
+def _yaml_path(loc: tuple[int | str, ...], raw: Any) -> KeyPath:  # noqa: ANN401
+    """Pydantic's location without the tags it adds for unions."""
+    path: list[int | str] = []
+    node = raw
+    for position, part in enumerate(loc):
+        if _has(node, part):
+            node = node[part]
+        elif position < len(loc) - 1 or not isinstance(node, dict):
+            continue  # a union tag such as 'earlyrobust' or 'str'
+        path.append(part)
+    return tuple(path)
+
+
+def _shown(value: Any) -> str:  # noqa: ANN401
+    text = json.dumps(value, default=str, ensure_ascii=False)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _has(node: Any, part: int | str) -> bool:  # noqa: ANN401
+    if isinstance(node, list):
+        return isinstance(part, int) and part < len(node)
+    return isinstance(node, dict) and part in node
+
+
+def _suggestion(key: str, known: list[str]) -> str:
+    close = get_close_matches(key, known, n=1)
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    return f"; the keys here are {', '.join(known)}" if known else ""
+
+
+def _fields_at(schema: type[BaseModel], path: KeyPath, raw: Any) -> list[str]:  # noqa: ANN401
+    """Names of the fields of the section at `path`, following the `kind` of unions."""
+    current: Any = schema
+    node = raw
+    for part in path:
+        field = current.model_fields.get(part) if isinstance(part, str) else None
+        node = node.get(part) if isinstance(node, dict) else None
+        candidates = _models_in(field.annotation) if field is not None else []
+        kind = node.get("kind") if isinstance(node, dict) else None
+        matching = [model for model in candidates if _kind_of(model) == kind]
+        if not (matching or candidates):
+            return []
+        current = (matching or candidates)[0]
+    return list(current.model_fields)
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:  # noqa: ANN401
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for part in getattr(annotation, "__args__", ()) for model in _models_in(part)]
+
+
+def _kind_of(model: type[BaseModel]) -> Any:  # noqa: ANN401
+    field = model.model_fields.get("kind")
+    return field.default if field is not None else None

@@ -5,9 +5,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from tune_tickets.config.debiasing import Debiasing
-from tune_tickets.config.retraining import Retraining
 from tune_tickets.config.section import LearningRate, Ratio, Section, with_defaults
+from tune_tickets.config.training import Debiasing, Retraining
 from tune_tickets.errors import ConfigError
 
 _FINETUNING: dict[str, Any] = {"epochs": 3, "learning_rate": 5e-5, "weight_decay": 0.0}  # appendix Table 3

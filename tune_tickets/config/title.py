@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from tune_tickets.config.adversary import Adversary
 from tune_tickets.config.experiment import Settings
 from tune_tickets.config.method import EarlyBird, EarlyRobust, FineTune, Imp, Method, ORTicket, RobustT
 from tune_tickets.config.orticket import CORPUS
 from tune_tickets.config.srnets import SRNets
+from tune_tickets.config.training import Adversary
 
 ADVERSARIES = {"pgd": "PGD", "freelb": "FreeLB"}
 """As the papers write them."""

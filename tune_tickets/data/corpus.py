@@ -7,8 +7,7 @@ import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from tune_tickets.data.bundled import PREFIX, read_bundled
-from tune_tickets.data.hub import read_hub
+from tune_tickets.data.files import PREFIX, read_bundled, read_hub
 from tune_tickets.errors import DataError
 
 REVIEWS = "bundled/reviews"

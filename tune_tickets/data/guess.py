@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tune_tickets.config.task import Rows, Task
-from tune_tickets.data.example import Example
+from tune_tickets.data.files import Table
 from tune_tickets.data.labels import label_names
-from tune_tickets.data.rows import examples, is_empty
+from tune_tickets.data.rows import Example, examples, is_empty
 from tune_tickets.data.splits import unique
-from tune_tickets.data.table import Table
 from tune_tickets.errors import DataError
 
 _LABEL_COLUMNS = ("label", "labels", "gold_label", "target", "class", "category", "sentiment", "polarity", "y")

@@ -7,14 +7,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
-from tune_tickets.config.ood import Twin, TwinTrain
-from tune_tickets.config.task import Task
-from tune_tickets.data.example import Example
+from tune_tickets.config.task import Task, Twin, TwinTrain
+from tune_tickets.data.files import Table, read_source
 from tune_tickets.data.labels import label_names, label_words
-from tune_tickets.data.rows import examples
-from tune_tickets.data.sources import read_source
+from tune_tickets.data.rows import Example, examples
 from tune_tickets.data.splits import in_order, take, text_key, unique, without
-from tune_tickets.data.table import Table
 from tune_tickets.errors import DataError
 
 

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tune_tickets.config.ood import REVERSED
-from tune_tickets.config.planted import Planted
-from tune_tickets.data.example import Example
+from tune_tickets.config.task import REVERSED, Planted
 from tune_tickets.data.ood import TwinData, TwinExample, split_twin
+from tune_tickets.data.rows import Example
 from tune_tickets.data.splits import in_order, take
 from tune_tickets.errors import DataError
 

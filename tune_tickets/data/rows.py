@@ -1,13 +1,31 @@
 """From a table to examples: columns found, labels turned into class numbers, texts checked."""
 
+import hashlib
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from tune_tickets.config.task import Task
-from tune_tickets.data.example import Example
+from tune_tickets.data.files import Table
 from tune_tickets.data.labels import class_numbers, label_words
-from tune_tickets.data.table import Table
 from tune_tickets.errors import DataError
+
+
+@dataclass(frozen=True)
+class Example:
+    """One labelled text, or pair of texts; `label` is an index into the task's label names."""
+
+    texts: tuple[str, ...]
+    label: int
+
+
+def rows_digest(rows: Iterable[tuple[tuple[str, ...], int]]) -> str:
+    """16 hex digits that identify labelled texts and their order: paired figures need the same rows."""
+    digest = hashlib.sha256()
+    for texts, label in rows:
+        digest.update(json.dumps([texts, label]).encode() + b"\n")
+    return digest.hexdigest()[:16]
 
 
 def examples(table: Table, task: Task, names: Sequence[str]) -> tuple[list[Example], int]:

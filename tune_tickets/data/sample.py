@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tune_tickets.config.task import Task
-from tune_tickets.data.example import Example, rows_digest
-from tune_tickets.data.matching import match_labels
-from tune_tickets.data.rows import examples
-from tune_tickets.data.sources import read_held_out, read_source
+from tune_tickets.data.files import Table, read_held_out, read_source
+from tune_tickets.data.labels import match_labels
+from tune_tickets.data.rows import Example, examples, rows_digest
 from tune_tickets.data.splits import in_order, take, unique
-from tune_tickets.data.table import Table
 from tune_tickets.data.task import attack_sample, load_task
 from tune_tickets.errors import DataError
 

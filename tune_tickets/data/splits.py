@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tune_tickets.data.example import Example
+from tune_tickets.data.rows import Example
 
 Key = tuple[str, ...]
 

@@ -6,16 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from tune_tickets.config.planted import Planted
-from tune_tickets.config.task import Task
-from tune_tickets.data.example import Example
+from tune_tickets.config.task import Planted, Task
+from tune_tickets.data.files import Table, read_held_out, read_source
 from tune_tickets.data.labels import label_names
 from tune_tickets.data.ood import TwinData, load_train_rows, load_twin
 from tune_tickets.data.planted import check_markers, plant, reversed_twin
-from tune_tickets.data.rows import examples
-from tune_tickets.data.sources import read_held_out, read_source
+from tune_tickets.data.rows import Example, examples
 from tune_tickets.data.splits import in_order, take, unique, without
-from tune_tickets.data.table import Table
 from tune_tickets.errors import DataError
 
 __all__ = ["Dropped", "Example", "TaskData", "attack_sample", "load_task"]

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from tune_tickets.errors import ConfigError
-from tune_tickets.export.background import background_of
-from tune_tickets.export.card import FILE, MARK, card
+from tune_tickets.export.card import FILE, MARK, background_of, card
 from tune_tickets.export.onnx_model import check_installed, write_onnx
 from tune_tickets.export.subject import Subject, find_subject
 from tune_tickets.export.transformers_folder import write_transformers

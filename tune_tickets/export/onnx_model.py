@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 
 from tune_tickets.errors import ResourceError, TicketsError
 from tune_tickets.export.subject import Subject, sample_texts
-from tune_tickets.export.tokenizer_folder import write_tokenizer
+from tune_tickets.export.transformers_folder import write_tokenizer
 
 FILE = "model.onnx"
 TOLERANCE = 1e-4

@@ -6,8 +6,17 @@ import torch
 
 from tune_tickets.errors import ConfigError, TicketsError
 from tune_tickets.export.subject import Subject, sample_texts
-from tune_tickets.export.tokenizer_folder import write_tokenizer
 from tune_tickets.models.regrowth import regrow
+from tune_tickets.models.tokenizer import tokenizer_files
+
+
+def write_tokenizer(subject: Subject, folder: Path) -> None:
+    """Write them so that `truncation=True` alone gives what the ticket itself reads."""
+    tokenizer = subject.tokenizer
+    tokenizer.model_max_length = subject.max_length
+    for name, content in tokenizer_files(tokenizer).items():
+        (folder / name).write_bytes(content)
+
 
 TOLERANCE = 1e-4
 """Largest difference of logits between an export and the ticket."""

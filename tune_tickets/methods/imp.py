@@ -12,8 +12,8 @@ from transformers import PreTrainedModel
 
 from tune_tickets.config.method import Imp
 from tune_tickets.models.matrices import weight_matrices
+from tune_tickets.tickets.drawing import magnitudes
 from tune_tickets.tickets.unstructured import UnstructuredMask
-from tune_tickets.tickets.unstructured_drawing import magnitudes
 from tune_tickets.training.batches import Batches, EncodedRows
 from tune_tickets.training.loop import Recipe, train
 from tune_tickets.training.losses import Loss, cross_entropy

@@ -15,8 +15,8 @@ from tune_tickets.config.method import RobustT
 from tune_tickets.models.anatomy import anatomy_of
 from tune_tickets.models.matrices import output_projections, weight_matrices
 from tune_tickets.models.seeding import derived_seed
+from tune_tickets.tickets.drawing import magnitudes
 from tune_tickets.tickets.hard_concrete import HardConcrete
-from tune_tickets.tickets.unstructured_drawing import magnitudes
 from tune_tickets.tickets.weight_gates import WeightGates
 from tune_tickets.training.batches import Batches, EncodedRows
 from tune_tickets.training.loop import Recipe, train

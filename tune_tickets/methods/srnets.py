@@ -11,14 +11,13 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from tune_tickets.config.adversary import Adversary
 from tune_tickets.config.method import Imp
 from tune_tickets.config.srnets import SRNets
+from tune_tickets.config.training import Adversary
 from tune_tickets.models.matrices import matrices_with_classifier
-from tune_tickets.tickets.mask_looks import MaskLooks
+from tune_tickets.tickets.drawing import draw_unstructured
 from tune_tickets.tickets.straight_through import StraightThroughMasks
-from tune_tickets.tickets.unstructured import UnstructuredMask
-from tune_tickets.tickets.unstructured_drawing import draw_unstructured
+from tune_tickets.tickets.unstructured import MaskLooks, UnstructuredMask
 from tune_tickets.training.batches import Batches, EncodedRows
 from tune_tickets.training.loop import Recipe, train
 from tune_tickets.training.losses import Loss

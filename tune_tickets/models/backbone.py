@@ -15,7 +15,7 @@ from transformers import (
 )
 from transformers.utils import logging
 
-from tune_tickets.config.model import Model
+from tune_tickets.config.task import Model
 from tune_tickets.errors import ConfigError, ResourceError
 from tune_tickets.models.anatomy import layer_parts
 from tune_tickets.models.seeding import derived_seed

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForSequenceClassification, PreTrainedModel, PreTrainedTokenizerBase
 
-from tune_tickets.config.model import Model
+from tune_tickets.config.task import Model
 from tune_tickets.errors import ConfigError, DataError, ResourceError
 from tune_tickets.models.anatomy import positions
 from tune_tickets.models.answers import probabilities

@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 from transformers import AutoModelForSequenceClassification
 
-from tune_tickets.config.model import Model
+from tune_tickets.config.task import Model
 from tune_tickets.errors import ConfigError
 from tune_tickets.models.backbone import load_config
 from tune_tickets.models.matrices import weight_matrices

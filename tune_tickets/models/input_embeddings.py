@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from tune_tickets.config.model import Model
+from tune_tickets.config.task import Model
 from tune_tickets.models.anatomy import word_embeddings
 from tune_tickets.models.backbone import load_backbone
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from transformers import AutoModelForSequenceClassification
 
-from tune_tickets.config.model import Model
+from tune_tickets.config.task import Model
 from tune_tickets.models.anatomy import Anatomy, anatomy_of, check_max_length
 from tune_tickets.models.backbone import load_config
 from tune_tickets.models.source import backbone_folder

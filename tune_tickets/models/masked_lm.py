@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from transformers import AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokenizerBase
 
-from tune_tickets.config.model import Model
+from tune_tickets.config.task import Model
 from tune_tickets.errors import ResourceError, StoreError
 from tune_tickets.models.anatomy import layer_parts
 from tune_tickets.models.backbone import initialise, load_config, quiet_transformers

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from tune_tickets.config.model import Model
+from tune_tickets.config.task import Model
 from tune_tickets.errors import ResourceError, Unreachable
 from tune_tickets.models.bundled import bundled_encoder_path
 

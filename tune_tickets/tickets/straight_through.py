@@ -11,9 +11,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from tune_tickets.tickets.drawing import cut_count
+from tune_tickets.tickets.drawing import cut_count, keep_highest
 from tune_tickets.tickets.unstructured import UnstructuredMask
-from tune_tickets.tickets.unstructured_drawing import keep_highest
 from tune_tickets.tickets.weight_gates import parametrized
 
 Init = Literal["hard", "soft"]

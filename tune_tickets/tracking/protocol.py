@@ -4,12 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from tune_tickets.config.tracking import Tracking
-from tune_tickets.confirmation import Confirmation
-from tune_tickets.records import ControlRecord, SearchStatus, Summary, TrialRecord
+from tune_tickets.config.search import Tracking
+from tune_tickets.results.records import Confirmation, ControlRecord, SearchStatus, Summary, TrialRecord
 from tune_tickets.tracking.inputs import SearchInputs
-from tune_tickets.tracking.location import artifact_folder, database_uri
-from tune_tickets.tracking.moving import follow_move
+from tune_tickets.tracking.place import artifact_folder, database_uri, follow_move
 
 
 class AnyTracker(Protocol):

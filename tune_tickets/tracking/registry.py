@@ -1,13 +1,14 @@
 """The winner in MLflow's model registry: a version per ticket, the alias `best`, loadable with `mlflow.pyfunc`."""
 
 import hashlib
+import re
 import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-# Imported by `runs` alone, which sets mlflow up before.
 from mlflow import MlflowClient
 from mlflow.entities import LoggedModel, LoggedModelStatus
 from mlflow.entities.model_registry import ModelVersion
@@ -17,7 +18,27 @@ from mlflow.types import ColSpec, DataType, Schema
 
 from tune_tickets import __version__
 from tune_tickets.tracking.naming import TAG_LENGTH, shorten
-from tune_tickets.tracking.winner import Winner
+
+
+@dataclass(frozen=True)
+class Winner:
+    """A ticket to be registered."""
+
+    path: Path
+    columns: tuple[str, ...]
+    """The texts it reads."""
+    run_id: str
+    description: str
+    tags: Mapping[str, str]
+
+
+def model_name(experiment: str) -> str:
+    """The experiment's name as the registry takes it: no slash, colon or quote."""
+    return re.sub(r"[^\w .-]", "_", experiment).strip() or "_"
+
+
+# Imported by `runs` alone, which sets mlflow up before.
+
 
 ALIAS = "best"
 DIGEST = "tickets.sha256"

@@ -1,5 +1,6 @@
 """MLflow runs found by their tags or made once, and written to without duplicates. Sets mlflow up as it is imported."""
 
+import json
 import logging
 import os
 import tempfile
@@ -7,14 +8,83 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from mlflow import MlflowClient
+from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
+
 from tune_tickets.errors import TicketsError
+from tune_tickets.results.records import Outcome, Summary, TrialRecord
 from tune_tickets.tracking.inputs import DIGEST_LENGTH, RowsRecord
-from tune_tickets.tracking.naming import PARAM_LENGTH, TAG_LENGTH, batches, finite, legal_name, shorten
-from tune_tickets.tracking.view import KIND, KIND_TAG, VIEW_TAG, view_state
-from tune_tickets.tracking.whole import make_whole
+from tune_tickets.tracking.naming import PARAM_LENGTH, TAG_LENGTH, batches, finite, flatten, legal_name, shorten
+from tune_tickets.tracking.place import KIND, KIND_TAG, VIEW_TAG, make_whole, view_state
+from tune_tickets.tracking.registry import Registry
+
+EXPERIMENT = "tickets.experiment"
+CONFIG = "tickets.config"
+SEARCH = "tickets.search"
+"""Tells two searches of one configuration apart that share a server."""
+ROLE = "tickets.role"
+KEY = "tickets.key"
+PARENT = "mlflow.parentRunId"
+METHODS = {"dense": "finetune", "random": "random"}
+"""What controls are made by, whatever the method of the search."""
+PACKAGES = ("tune_tickets", "torch", "transformers", "textattack", "ray", "optuna", "mlflow")
+
+
+def description(settings: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, str]:
+    """Method, model, task and versions; a trial's `params` win over the experiment's settings."""
+    flat = {**flatten(settings), **params}
+    paths = {"method": "method.kind", "model": "model.source", "task": "task.source"}
+    tags = {name: str(flat[path]) for name, path in paths.items() if path in flat}
+    return tags | {f"version.{package}": found for package, found in _installed().items()}
+
+
+def outcome_tags(outcome: Outcome | None) -> dict[str, str]:
+    """Flags and the threat models (name and fingerprint) behind the figures."""
+    if outcome is None:
+        return {}
+    threats = {f"threat.{figures.threat}": figures.fingerprint for figures in outcome.attacks}
+    return {"flags": ", ".join(outcome.flags), "notes": "; ".join(outcome.notes), **threats}
+
+
+def trial_tags(trial: TrialRecord) -> dict[str, str]:
+    """How a trial ended."""
+    tags = {"status": trial.status, "trial": str(trial.number), "title": trial.title}
+    tags["uses_ood_information"] = str(trial.uses_ood_information).lower()
+    if trial.feasible is not None:
+        tags["feasible"] = str(trial.feasible).lower()
+    # The last lines of a traceback say what happened, so those are kept. An empty tag clears an earlier attempt's.
+    tags["error"] = (trial.error or "")[-TAG_LENGTH:]
+    return tags | outcome_tags(trial.outcome)
+
+
+def summary_tags(summary: Summary) -> dict[str, str]:
+    """The parent's tags at the end: status, winner, threat models with their resources, versions."""
+    tags = {
+        "status": summary.status,
+        "selected": summary.selected.trial or "",
+        "front": ", ".join(summary.front),
+        "uses_ood_information": str(summary.uses_ood_information).lower(),
+        "mlflow.note.content": summary.selected.reason,
+    }
+    for threat in summary.threat_models:
+        tags[f"threat.{threat.name}"] = threat.fingerprint
+        tags[f"threat.{threat.name}.resources"] = json.dumps(threat.resources, sort_keys=True)
+    return tags | {f"version.{name}": found for name, found in summary.versions.items()}
+
+
+def _installed() -> dict[str, str]:
+    found = {}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:  # a driver may run from a plain source tree
+            continue
+    return found
+
 
 # Read while mlflow is imported, so they stand before it.
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
@@ -24,10 +94,6 @@ os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
 # Its bars would break into ours.
 os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 
-from mlflow import MlflowClient
-from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
-
-from tune_tickets.tracking.registry import Registry
 
 REMOTE = ("http://", "https://", "databricks")
 PAGE = 1000

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from tune_tickets.config.adversary import Adversary
+from tune_tickets.config.training import Adversary
 from tune_tickets.models.anatomy import word_embeddings
 from tune_tickets.training.batches import PERTURBED, Batch
 from tune_tickets.training.losses import Loss

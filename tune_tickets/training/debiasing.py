@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from tune_tickets.config.debiasing import Debiasing
+from tune_tickets.config.training import Debiasing
 from tune_tickets.training.batches import Batch
 from tune_tickets.training.losses import logits_of
 

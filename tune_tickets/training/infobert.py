@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from tune_tickets.config.debiasing import Debiasing
-from tune_tickets.config.regulariser import Regulariser
+from tune_tickets.config.training import Debiasing, Regulariser
 from tune_tickets.models.seeding import derived_seed
 from tune_tickets.training.batches import Batch, model_inputs
 from tune_tickets.training.debiasing import TaskLoss

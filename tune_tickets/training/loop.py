@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tune_tickets.config.adversary import Adversary
+from tune_tickets.config.training import Adversary
 from tune_tickets.models.seeding import derived_seed
 from tune_tickets.training.adversary import backward
 from tune_tickets.training.batches import Batch, Batches

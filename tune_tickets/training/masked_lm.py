@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from tune_tickets.config.masked_lm import Fitting
+from tune_tickets.config.evaluation import Fitting
 from tune_tickets.models.masked_lm import decoder_bias, head_of
 from tune_tickets.models.seeding import derived_seed
 from tune_tickets.training.batches import PERTURBED, Batch, Batches, EncodedRows, encode, in_order

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from tune_tickets.config.adversary import Adversary
+from tune_tickets.config.training import Adversary
 from tune_tickets.models.anatomy import word_embeddings
 from tune_tickets.training.adversary import ascend, initial_delta, perturbed
 from tune_tickets.training.batches import Batch

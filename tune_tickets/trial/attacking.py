@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from tune_tickets.attacks.figures import figures
 from tune_tickets.attacks.rows import RowResult
 from tune_tickets.attacks.threat import ThreatModel
-from tune_tickets.records import AttackFigures, MaskedAccuracy
-from tune_tickets.trial.stage import Stage, StageResult
+from tune_tickets.engine.stage import Stage, StageResult
+from tune_tickets.results.records import AttackFigures, MaskedAccuracy
 
 
 class Beaten(Exception):

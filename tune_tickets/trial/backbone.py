@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from tune_tickets.config.model import Model
-from tune_tickets.config.resources import Resources
+from tune_tickets.config.search import Resources
+from tune_tickets.config.task import Model
 from tune_tickets.data.task import Example
 from tune_tickets.models.backbone import load_backbone
 from tune_tickets.training.batches import EncodedRows, encode

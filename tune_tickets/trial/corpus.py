@@ -3,16 +3,16 @@
 import json
 
 from tune_tickets.config import Settings
-from tune_tickets.config.masked_lm import Fitting
-from tune_tickets.config.model import Model
+from tune_tickets.config.evaluation import Fitting
 from tune_tickets.config.orticket import ORTicket
+from tune_tickets.config.task import Model
 from tune_tickets.data.corpus import read_corpus, sample_texts, texts_in_order
 from tune_tickets.data.task import Example
+from tune_tickets.engine.execution import StageContext
+from tune_tickets.engine.quarantine import whole
+from tune_tickets.engine.stage import Stage, StageKey, digest_of
+from tune_tickets.engine.store import Store
 from tune_tickets.errors import DataError
-from tune_tickets.trial.execution import StageContext
-from tune_tickets.trial.quarantine import whole
-from tune_tickets.trial.stage import Stage, StageKey, digest_of
-from tune_tickets.trial.store import Store
 
 TASK = "task"
 _FILE = "texts.json"

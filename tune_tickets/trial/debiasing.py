@@ -3,10 +3,10 @@
 from safetensors.torch import load, save
 from torch import Tensor
 
-from tune_tickets.config.debiasing import Debiasing
+from tune_tickets.config.training import Debiasing
+from tune_tickets.engine.execution import StageContext
 from tune_tickets.training.batches import EncodedRows
 from tune_tickets.training.debiasing import TaskLoss
-from tune_tickets.trial.execution import StageContext
 
 _FILE = "log_probabilities.safetensors"
 _NAME = "log_probabilities"

@@ -1,10 +1,10 @@
 """A mask that was not drawn here, in the store as if it had been: the stages of every worker can read it there."""
 
+from tune_tickets.engine.quarantine import whole
+from tune_tickets.engine.stage import Stage, StageKey
+from tune_tickets.engine.store import Store
 from tune_tickets.tickets.mask import StructuredMask
 from tune_tickets.trial.bodies.draw import MASK_FILE, Mask
-from tune_tickets.trial.quarantine import whole
-from tune_tickets.trial.stage import Stage, StageKey
-from tune_tickets.trial.store import Store
 
 
 def mask_key(mask: Mask) -> StageKey:

@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING
 
 from tune_tickets.attacks.threat import ThreatModel
+from tune_tickets.engine.execution import StageContext
 from tune_tickets.trial.backbone import device_of
 from tune_tickets.trial.bodies.masked_lm import load_masked_lm
-from tune_tickets.trial.execution import StageContext
 
 if TYPE_CHECKING:
     from tune_tickets.attacks.masked_words import MaskedLM

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from tune_tickets.attacks.threat import RULES_VERSION, ThreatModel
 from tune_tickets.config import Settings
-from tune_tickets.records import AttackFigures, CleanFigures, EpochFigures, OodFigures, Outcome
+from tune_tickets.engine.runner import OnRecord, unheard
+from tune_tickets.engine.stage import Stage, StageKey, StageResult
+from tune_tickets.results.records import AttackFigures, CleanFigures, EpochFigures, OodFigures, Outcome
 from tune_tickets.trial.attacking import Beaten, ShardedAttack, best_possible, bounds
 from tune_tickets.trial.corpus import masked_lm_stage
-from tune_tickets.trial.runner import OnRecord, unheard
-from tune_tickets.trial.stage import Stage, StageKey, StageResult
 from tune_tickets.trial.weight_files import TICKET_FILE, epoch_file
 
 if TYPE_CHECKING:

@@ -9,20 +9,18 @@ from typing import Any, TypeVar
 
 from tune_tickets.attacks.threat import ThreatModel
 from tune_tickets.config import Settings
-from tune_tickets.config.ablation import Ablation
-from tune_tickets.config.debiasing import Debiasing
 from tune_tickets.config.method import Drawing, EarlyBird, FineTune, Imp, ORTicket, RandomTicket, RobustT
 from tune_tickets.config.orticket import CORPUS, TASK
-from tune_tickets.config.retraining import Retraining
 from tune_tickets.config.srnets import SRNets, Start
-from tune_tickets.records import CleanFigures, MaskedHead, Outcome, Sparsity, StageRecord
+from tune_tickets.config.training import Ablation, Debiasing, Retraining
+from tune_tickets.engine.quarantine import Lost
+from tune_tickets.engine.runner import OnRecord, Runner
+from tune_tickets.engine.runner import later as _later
+from tune_tickets.engine.runner import unheard as _unheard
+from tune_tickets.engine.stage import Stage, StageKey, StageResult
+from tune_tickets.results.records import CleanFigures, MaskedHead, Outcome, Sparsity, StageRecord
 from tune_tickets.trial.corpus import searched_lm_stage
 from tune_tickets.trial.measuring import MeasuringSteps, Rival
-from tune_tickets.trial.quarantine import Lost
-from tune_tickets.trial.runner import OnRecord, Runner
-from tune_tickets.trial.runner import later as _later
-from tune_tickets.trial.runner import unheard as _unheard
-from tune_tickets.trial.stage import Stage, StageKey, StageResult
 from tune_tickets.trial.subnetworks import SubnetworkSteps
 from tune_tickets.trial.transferring import transferred
 

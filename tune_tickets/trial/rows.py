@@ -7,10 +7,10 @@ import json
 from dataclasses import dataclass
 
 from tune_tickets.data.task import Example, TaskData
-from tune_tickets.trial.execution import StageContext
-from tune_tickets.trial.quarantine import whole
-from tune_tickets.trial.stage import Stage, StageResult
-from tune_tickets.trial.store import Store
+from tune_tickets.engine.execution import StageContext
+from tune_tickets.engine.quarantine import whole
+from tune_tickets.engine.stage import Stage, StageResult
+from tune_tickets.engine.store import Store
 
 _FILE = "rows.json"
 

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from safetensors.torch import load
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from tune_tickets.config.model import Model
+from tune_tickets.config.task import Model
+from tune_tickets.engine.execution import StageContext
 from tune_tickets.models.backbone import load_backbone
 from tune_tickets.tickets.ticket import Ticket
-from tune_tickets.trial.execution import StageContext
 from tune_tickets.trial.weight_files import TICKET_FILE, WEIGHTS_FILE
 
 

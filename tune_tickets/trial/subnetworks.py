@@ -5,12 +5,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tune_tickets.config import Settings
-from tune_tickets.config.ablation import Ablation
-from tune_tickets.config.debiasing import Debiasing
-from tune_tickets.config.retraining import Retraining
 from tune_tickets.config.srnets import SRNets, Start
-from tune_tickets.trial.runner import OnRecord, later, unheard
-from tune_tickets.trial.stage import Stage, StageKey, StageResult
+from tune_tickets.config.training import Ablation, Debiasing, Retraining
+from tune_tickets.engine.runner import OnRecord, later, unheard
+from tune_tickets.engine.stage import Stage, StageKey, StageResult
 
 if TYPE_CHECKING:
     from tune_tickets.trial.pipeline import World

@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
+from tune_tickets.engine.execution import StageContext
 from tune_tickets.training.state import TrainState
-from tune_tickets.trial.execution import StageContext
 
 _STATE_FILE = "state.pt"
 _HISTORY_FILE = "history.json"

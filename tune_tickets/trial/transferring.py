@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tune_tickets.config.ablation import Ablation
-from tune_tickets.records import Outcome, TransferFigures
-from tune_tickets.trial.stage import StageKey
+from tune_tickets.config.training import Ablation
+from tune_tickets.engine.stage import StageKey
+from tune_tickets.results.records import Outcome, TransferFigures
 
 if TYPE_CHECKING:
     from tune_tickets.trial.pipeline import Pipeline

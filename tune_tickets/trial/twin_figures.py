@@ -2,12 +2,12 @@
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from tune_tickets.data.example import rows_digest
-from tune_tickets.evaluation.clean import predict
-from tune_tickets.evaluation.ood import choices, counted_as, ood_figures
-from tune_tickets.records import OodFigures
+from tune_tickets.data.rows import rows_digest
+from tune_tickets.engine.execution import StageContext
+from tune_tickets.results.records import OodFigures
+from tune_tickets.training.evaluation import predict
+from tune_tickets.training.ood import choices, counted_as, ood_figures
 from tune_tickets.trial.backbone import encode_rows
-from tune_tickets.trial.execution import StageContext
 from tune_tickets.trial.twins import load_twin_rows
 
 

@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 from tune_tickets.data.ood import TwinData, TwinExample
 from tune_tickets.data.task import Example, TaskData
-from tune_tickets.trial.execution import StageContext
-from tune_tickets.trial.quarantine import whole
-from tune_tickets.trial.stage import Stage, digest_of
-from tune_tickets.trial.store import Store
+from tune_tickets.engine.execution import StageContext
+from tune_tickets.engine.quarantine import whole
+from tune_tickets.engine.stage import Stage, digest_of
+from tune_tickets.engine.store import Store
 
 _FILE = "rows.json"
 

@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from safetensors.torch import load, save
 
+from tune_tickets.data.bias import WordVectors, read_vectors, words_of
 from tune_tickets.data.task import Example, TaskData
-from tune_tickets.data.word_vectors import WordVectors, read_vectors, words_of
-from tune_tickets.trial.execution import StageContext
-from tune_tickets.trial.quarantine import whole
-from tune_tickets.trial.stage import Stage
-from tune_tickets.trial.store import Store
+from tune_tickets.engine.execution import StageContext
+from tune_tickets.engine.quarantine import whole
+from tune_tickets.engine.stage import Stage
+from tune_tickets.engine.store import Store
 
 _WORDS_FILE = "words.json"
 _MATRIX_FILE = "vectors.safetensors"

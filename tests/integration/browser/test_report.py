@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.integration.browser.conftest import HARM
-from tune_tickets.records import Summary
-from tune_tickets.reporting.page.writing import write_report
-from tune_tickets.reporting.summary import write_summary
+from tune_tickets.reports.page.writing import write_report
+from tune_tickets.results.records import Summary
+from tune_tickets.results.summary import write_summary
 
 pytestmark = pytest.mark.integration
 INJECTED = "<script>window.pwned=1</script><img src=x onerror='window.pwned=1'>"

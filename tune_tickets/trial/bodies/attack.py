@@ -9,8 +9,8 @@ from tune_tickets.attacks.run import AttackRecord, AttackRow, attack_rows
 from tune_tickets.attacks.threat import ThreatModel
 from tune_tickets.attacks.victim import Victim
 from tune_tickets.data.task import attack_sample
+from tune_tickets.engine.execution import StageContext, StageOutput
 from tune_tickets.trial.bodies.evaluate import load_trained
-from tune_tickets.trial.execution import StageContext, StageOutput
 from tune_tickets.trial.masked_lm import masked_lm_of
 from tune_tickets.trial.rows import load_rows
 

@@ -5,16 +5,14 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from tune_tickets.config.debiasing import BiasModel
-from tune_tickets.config.model import Model
-from tune_tickets.data.bias_features import bias_features
-from tune_tickets.data.bias_model import fit_bias_model
+from tune_tickets.config.task import Model
+from tune_tickets.config.training import BiasModel
+from tune_tickets.data.bias import WordVectors, bias_features, fit_bias_model
 from tune_tickets.data.task import Example
-from tune_tickets.data.word_vectors import WordVectors
+from tune_tickets.engine.execution import StageContext, StageOutput
 from tune_tickets.errors import DataError
 from tune_tickets.models.input_embeddings import input_embeddings
 from tune_tickets.trial.debiasing import keep_log_probabilities
-from tune_tickets.trial.execution import StageContext, StageOutput
 from tune_tickets.trial.rows import TaskRows, load_rows
 from tune_tickets.trial.vectors import load_vectors, task_words
 

@@ -3,16 +3,22 @@
 from collections.abc import Callable
 
 from tune_tickets.config.method import Drawing
+from tune_tickets.engine.execution import StageContext, StageOutput
 from tune_tickets.methods.earlyrobust import drawer
 from tune_tickets.methods.srnets import masked_weights
 from tune_tickets.models.seeding import derived_seed
 from tune_tickets.tickets.distance import Trajectory
-from tune_tickets.tickets.drawing import draw_random, random_scores
+from tune_tickets.tickets.drawing import (
+    draw_random,
+    draw_unstructured,
+    magnitudes,
+    random_scores,
+    scores_from_bytes,
+    shuffled,
+)
 from tune_tickets.tickets.mask import StructuredMask
 from tune_tickets.tickets.unstructured import UnstructuredMask
-from tune_tickets.tickets.unstructured_drawing import draw_unstructured, magnitudes, scores_from_bytes, shuffled
 from tune_tickets.trial.bodies.search import TRAJECTORY_FILE
-from tune_tickets.trial.execution import StageContext, StageOutput
 from tune_tickets.trial.rows import load_rows
 from tune_tickets.trial.start import load_start
 

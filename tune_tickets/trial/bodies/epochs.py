@@ -1,7 +1,7 @@
 """Stage `epochs`: a retraining once more, step for step, that keeps the ticket after each of its epochs."""
 
+from tune_tickets.engine.execution import StageContext, StageOutput
 from tune_tickets.trial.bodies.retrain import trained
-from tune_tickets.trial.execution import StageContext, StageOutput
 
 
 def run(context: StageContext) -> StageOutput:

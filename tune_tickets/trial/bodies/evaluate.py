@@ -1,13 +1,13 @@
 """Stage `evaluate`: clean accuracy of a trained ticket on the select rows."""
 
-from tune_tickets.data.example import rows_digest
+from tune_tickets.data.rows import rows_digest
 from tune_tickets.data.task import attack_sample
-from tune_tickets.evaluation.clean import clean_figures, predict
+from tune_tickets.engine.execution import StageContext, StageOutput
 from tune_tickets.models.flops import relative_flops
 from tune_tickets.models.loading import LoadedTicket, open_ticket
 from tune_tickets.tickets.ticket import Ticket
+from tune_tickets.training.evaluation import clean_figures, predict
 from tune_tickets.trial.backbone import device_of, encode_rows
-from tune_tickets.trial.execution import StageContext, StageOutput
 from tune_tickets.trial.rows import load_rows
 from tune_tickets.trial.weight_files import TICKET_FILE, epoch_file
 

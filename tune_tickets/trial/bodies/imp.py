@@ -6,12 +6,12 @@ from typing import Any
 from safetensors.torch import load, save
 
 from tune_tickets.config.method import Imp
+from tune_tickets.engine.execution import StageContext, StageOutput, training_cost
 from tune_tickets.methods.imp import Round
+from tune_tickets.tickets.drawing import scores_to_bytes
 from tune_tickets.tickets.unstructured import UnstructuredMask
-from tune_tickets.tickets.unstructured_drawing import scores_to_bytes
 from tune_tickets.trial.backbone import device_of, load_model
 from tune_tickets.trial.bodies.draw import SCORES_FILE, load_mask
-from tune_tickets.trial.execution import StageContext, StageOutput, training_cost
 from tune_tickets.trial.rows import load_rows
 
 _STATE_FILE = "state.pt"

@@ -5,9 +5,10 @@ from dataclasses import asdict
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from tune_tickets.config.adversary import Adversary
-from tune_tickets.config.masked_lm import Fitting
-from tune_tickets.config.model import Model
+from tune_tickets.config.evaluation import Fitting
+from tune_tickets.config.task import Model
+from tune_tickets.config.training import Adversary
+from tune_tickets.engine.execution import StageContext, StageOutput
 from tune_tickets.models.masked_lm import load_masked_lm_backbone, masked_lm_files, masked_lm_from_files
 from tune_tickets.training.batches import EncodedRows
 from tune_tickets.training.loop import Recipe, train
@@ -24,7 +25,6 @@ from tune_tickets.training.schedule import mini_epoch_steps, total_steps
 from tune_tickets.training.state import TrainState
 from tune_tickets.trial.backbone import device_of
 from tune_tickets.trial.corpus import load_corpus
-from tune_tickets.trial.execution import StageContext, StageOutput
 from tune_tickets.trial.training_checkpoint import keep_training, restore_training
 
 _FOLDER = "masked_lm"

@@ -5,15 +5,15 @@ from typing import Any
 from torch import Tensor
 
 from tune_tickets.config.method import RobustT
+from tune_tickets.engine.execution import StageContext, StageOutput, training_cost
 from tune_tickets.methods.robustt import Search, magnitude_scores, structured_scores
 from tune_tickets.models.loading import LoadedTicket
 from tune_tickets.tickets.distance import Trajectory
-from tune_tickets.tickets.unstructured_drawing import scores_to_bytes
+from tune_tickets.tickets.drawing import scores_to_bytes
 from tune_tickets.trial.backbone import device_of, encode_rows
 from tune_tickets.trial.bodies.draw import SCORES_FILE
 from tune_tickets.trial.bodies.evaluate import load_trained
 from tune_tickets.trial.bodies.search import TRAJECTORY_FILE
-from tune_tickets.trial.execution import StageContext, StageOutput, training_cost
 from tune_tickets.trial.rows import load_rows
 
 _STATE_FILE = "state.pt"

@@ -3,13 +3,13 @@
 import torch
 
 from tune_tickets.config.orticket import ORTicket
+from tune_tickets.engine.execution import StageContext, StageOutput
 from tune_tickets.methods.earlyrobust import Search
 from tune_tickets.methods.orticket import masked_search
 from tune_tickets.training.masked_lm import Masking, encode_texts
 from tune_tickets.trial.bodies.masked_lm import load_masked_lm
 from tune_tickets.trial.bodies.search import extend
 from tune_tickets.trial.corpus import load_corpus
-from tune_tickets.trial.execution import StageContext, StageOutput
 
 
 def run(context: StageContext) -> StageOutput:

@@ -1,7 +1,7 @@
 """Stage `ood`: a trained ticket on the select rows of an out-of-distribution twin of its task."""
 
+from tune_tickets.engine.execution import StageContext, StageOutput
 from tune_tickets.trial.bodies.evaluate import load_trained
-from tune_tickets.trial.execution import StageContext, StageOutput
 from tune_tickets.trial.twin_figures import TwinFigures
 
 

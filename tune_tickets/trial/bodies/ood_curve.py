@@ -5,10 +5,10 @@ The mask training knows no twin; it is over when this stage asks, so nothing can
 
 import json
 
-from tune_tickets.tickets.mask_looks import MaskLooks
+from tune_tickets.engine.execution import StageContext, StageOutput
+from tune_tickets.tickets.unstructured import MaskLooks
 from tune_tickets.trial.backbone import device_of
 from tune_tickets.trial.bodies.srnets_masks import LOOKS_FILE
-from tune_tickets.trial.execution import StageContext, StageOutput
 from tune_tickets.trial.rows import load_rows
 from tune_tickets.trial.start import load_start
 from tune_tickets.trial.twin_figures import TwinFigures

@@ -9,14 +9,11 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from tune_tickets.config.ablation import Ablation
-from tune_tickets.config.adversary import Adversary
 from tune_tickets.config.evaluation import Probe
-from tune_tickets.config.regulariser import Regulariser
-from tune_tickets.config.retraining import Retraining
 from tune_tickets.config.srnets import Start
+from tune_tickets.config.training import Ablation, Adversary, Regulariser, Retraining
 from tune_tickets.data.task import attack_sample
-from tune_tickets.evaluation.clean import agreement, clean_figures, predict
+from tune_tickets.engine.execution import StageContext, StageOutput, training_cost
 from tune_tickets.models.anatomy import anatomy_of
 from tune_tickets.models.loading import config_document
 from tune_tickets.models.reinitialisation import reinitialise, reinitialise_outside
@@ -27,6 +24,7 @@ from tune_tickets.tickets.mask import StructuredMask
 from tune_tickets.tickets.ticket import Ticket, TicketMetadata
 from tune_tickets.training.batches import Batches, in_order
 from tune_tickets.training.debiasing import TaskLoss
+from tune_tickets.training.evaluation import agreement, clean_figures, predict
 from tune_tickets.training.infobert import Critic, InfoBert
 from tune_tickets.training.loop import Recipe, train
 from tune_tickets.training.losses import Loss
@@ -37,7 +35,6 @@ from tune_tickets.training.state import TrainState
 from tune_tickets.trial.backbone import device_of, encode_rows
 from tune_tickets.trial.bodies.draw import Mask, load_mask
 from tune_tickets.trial.debiasing import debiased
-from tune_tickets.trial.execution import StageContext, StageOutput, training_cost
 from tune_tickets.trial.rows import TaskRows, load_rows
 from tune_tickets.trial.start import load_start
 from tune_tickets.trial.training_checkpoint import keep_training, restore_training

@@ -9,10 +9,10 @@ import torch
 
 from tune_tickets.config.early_bird import Drawing, EarlyBird
 from tune_tickets.config.method import EarlyRobust
+from tune_tickets.engine.execution import StageContext, StageOutput, training_cost
 from tune_tickets.methods.earlyrobust import Search, drawer, mini_epochs
 from tune_tickets.tickets.distance import Stop, Trajectory, distances, find_stop
 from tune_tickets.trial.backbone import device_of, load_model
-from tune_tickets.trial.execution import StageContext, StageOutput, training_cost
 from tune_tickets.trial.rows import load_rows
 
 TRAJECTORY_FILE = "trajectory.safetensors"

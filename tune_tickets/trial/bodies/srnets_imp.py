@@ -3,6 +3,7 @@
 from safetensors.torch import save
 
 from tune_tickets.config.srnets import SRNets
+from tune_tickets.engine.execution import StageContext, StageOutput
 from tune_tickets.methods.imp import Round
 from tune_tickets.methods.srnets import masked_weights, round_settings
 from tune_tickets.tickets.unstructured import UnstructuredMask
@@ -10,7 +11,6 @@ from tune_tickets.trial.backbone import device_of, encode_rows
 from tune_tickets.trial.bodies.draw import load_mask
 from tune_tickets.trial.bodies.imp import train_round
 from tune_tickets.trial.debiasing import debiased
-from tune_tickets.trial.execution import StageContext, StageOutput
 from tune_tickets.trial.rows import load_rows
 from tune_tickets.trial.start import load_start
 from tune_tickets.trial.weight_files import WEIGHTS_FILE

@@ -3,13 +3,13 @@
 from transformers import PreTrainedModel
 
 from tune_tickets.config.srnets import SRNets
-from tune_tickets.evaluation.clean import predict
-from tune_tickets.evaluation.ood import ood_figures
+from tune_tickets.engine.execution import StageContext, StageOutput, training_cost
 from tune_tickets.methods.srnets import MaskTraining
+from tune_tickets.training.evaluation import predict
+from tune_tickets.training.ood import ood_figures
 from tune_tickets.trial.backbone import device_of, encode_rows
 from tune_tickets.trial.bodies.draw import MASK_FILE
 from tune_tickets.trial.debiasing import debiased
-from tune_tickets.trial.execution import StageContext, StageOutput, training_cost
 from tune_tickets.trial.rows import load_rows
 from tune_tickets.trial.start import load_start
 from tune_tickets.trial.twins import load_ood_train

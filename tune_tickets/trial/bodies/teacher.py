@@ -1,10 +1,10 @@
 """Stage `teacher`: what a fine-tuned model says of the rows it was trained on, for confidence regularisation."""
 
-from tune_tickets.evaluation.clean import clean_figures, log_probabilities
+from tune_tickets.engine.execution import StageContext, StageOutput
+from tune_tickets.training.evaluation import clean_figures, log_probabilities
 from tune_tickets.trial.backbone import encode_rows
 from tune_tickets.trial.bodies.evaluate import load_trained
 from tune_tickets.trial.debiasing import keep_log_probabilities
-from tune_tickets.trial.execution import StageContext, StageOutput
 from tune_tickets.trial.rows import load_rows
 
 

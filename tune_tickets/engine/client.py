@@ -1,0 +1,118 @@
+"""The trial's side of the broker."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import ray
+
+from tune_tickets.engine.broker import Broker, Reply
+from tune_tickets.engine.runner import OnRecord
+from tune_tickets.engine.stage import Stage, StageResult
+from tune_tickets.engine.store import Store
+from tune_tickets.errors import TicketsError
+
+ON_HEAD = {"node:__internal_head__": 0.001}
+"""Keeps what only coordinates on the head, which no autoscaler takes away."""
+
+
+class StageFailed(TicketsError):
+    """A stage raised, or its worker died more often than `resources.retries` allows."""
+
+    exit_code = 1
+
+
+def start_broker(name: str, store_url: str, resources: Any) -> Any:  # noqa: ANN401 - an actor handle
+    """The broker of an experiment, made once per cluster; it needs no CPU and comes back if its process dies."""
+    actor = ray.remote(Broker).options(
+        name=name,
+        get_if_exists=True,
+        num_cpus=0,
+        resources=ON_HEAD,
+        max_restarts=-1,
+        max_task_retries=-1,
+        max_concurrency=1000,
+    )
+    return actor.remote(store_url, resources)
+
+
+class BrokerRunner:
+    """Gets stages done by the broker. `waiter` names the trial."""
+
+    def __init__(
+        self,
+        broker: Any,  # noqa: ANN401 - an actor handle
+        store_url: str,
+        waiter: str,
+        ended: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`ended` is asked every now and then whether to go on waiting."""
+        self.store_url = store_url
+        self._broker = broker
+        self._waiter = waiter
+        self._store = Store(store_url)
+        self._stopped, self._ended = False, ended
+
+    def stop(self) -> None:
+        """Give up waiting soon, from another thread."""
+        self._stopped = True
+
+    @property
+    def stopped(self) -> bool:
+        """Whether nothing is waited for any more."""
+        return self._stopped or self._ended()
+
+    def run(self, stage: Stage, on_record: OnRecord | None = None) -> StageResult:
+        """Wait for the stage, following its history."""
+        seen, launched = 0, False
+        try:
+            while not self.stopped:
+                reply: Reply = ray.get(self._broker.join.remote(stage, self._waiter, seen))
+                launched = launched or reply.launched
+                if reply.state == "failed":
+                    raise reply.lost or StageFailed(f"stage '{stage.name}' failed: {reply.error}")
+                for record in self._news(stage, reply, seen):
+                    seen += 1
+                    if on_record is not None:
+                        on_record(record)
+                if reply.result is not None:
+                    return replace(reply.result, computed=launched)
+            raise StageFailed(f"stage '{stage.name}' is no longer waited for")
+        finally:
+            self._broker.leave.remote(stage.digest, self._waiter)
+
+    def _news(self, stage: Stage, reply: Reply, seen: int) -> list[dict[str, Any]]:
+        """What the history has grown by; what lies there before the stage has reported is of another goal or try."""
+        if reply.result is not None:
+            return reply.result.history[seen:]
+        return self._store.history(stage.name, stage.digest)[seen : reply.records] if reply.records > seen else []
+
+    def run_all(self, stages: Sequence[Stage]) -> list[StageResult]:
+        """Ask for all stages at once, so that a cluster sees how much it could do, and wait for the last."""
+        done: dict[str, StageResult] = {}
+        launched: set[str] = set()
+        try:
+            while left := {stage.digest: stage for stage in stages if stage.digest not in done}:
+                if self.stopped:
+                    raise StageFailed(f"{len(left)} stages are no longer waited for")
+                asked = [self._broker.join.remote(stage, self._waiter, 0) for stage in left.values()]
+                for stage, reply in zip(left.values(), ray.get(asked), strict=True):
+                    if reply.launched:
+                        launched.add(stage.digest)
+                    if reply.state == "failed":
+                        raise reply.lost or StageFailed(f"stage '{stage.name}' failed: {reply.error}")
+                    if reply.result is not None:
+                        done[stage.digest] = replace(reply.result, computed=stage.digest in launched)
+            return [done[stage.digest] for stage in stages]
+        finally:
+            for stage in stages:
+                self._broker.leave.remote(stage.digest, self._waiter)
+
+    def tell_values(self, values: tuple[float, ...]) -> None:
+        """Let all trials know what a finished one has reached."""
+        ray.get(self._broker.tell_values.remote(values))
+
+    def best_values(self) -> list[tuple[float, ...]]:
+        """What finished trials have reached."""
+        found: list[tuple[float, ...]] = ray.get(self._broker.best_values.remote())
+        return found

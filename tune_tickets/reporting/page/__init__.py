@@ -1,1 +1,0 @@
-"""The report of a search: one page for a browser and one in Markdown, made of the same content."""

@@ -1,0 +1,317 @@
+"""The report of a search, made when it ends and again when asked for."""
+
+import json
+import logging
+import shlex
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import optuna
+from optuna.importance import FanovaImportanceEvaluator, get_param_importances
+from optuna.trial import FrozenTrial, TrialState
+
+from tune_tickets.attacks.changes import Piece, pieces
+from tune_tickets.attacks.rows import AttackRecord
+from tune_tickets.config import Experiment, load_experiment
+from tune_tickets.config.domain import Choice, LogUniform
+from tune_tickets.engine.store import Store
+from tune_tickets.errors import TicketsError
+from tune_tickets.models.inspection import inspect_backbone
+from tune_tickets.reports.artifacts import attacked_records
+from tune_tickets.reports.mask_pictures import curves, distances, patterns
+from tune_tickets.reports.page.writing import ReportFiles, write_report
+from tune_tickets.reports.pictures import Evidence, draw_gallery, save_pictures
+from tune_tickets.reports.pictures.evidence import Axis, Curve, Epochs, Example, Measured
+from tune_tickets.reports.pictures.style import saved_pictures
+from tune_tickets.results.folder import Results
+from tune_tickets.results.objective import names
+from tune_tickets.results.records import Confirmation, Outcome, StageRecord, Summary, TrialRecord
+from tune_tickets.tickets.ticket import read_header
+from tune_tickets.tracking.naming import flatten
+from tune_tickets.tracking.place import sqlite_uri
+
+FEWEST = 4
+"""Completed trials below which the shares say nothing."""
+
+
+def importances(experiment: Experiment, digest: str, database: Path) -> dict[str, dict[str, float]]:
+    """By value of the objective and setting, 0 to 1; of settings that only some trials have, none.
+
+    Raises with the reason if there is nothing to compute them from.
+    """
+    if not database.is_file():
+        raise TicketsError(f"there is no {database.name}")
+    storage = optuna.storages.RDBStorage(sqlite_uri(database))
+    try:
+        study = optuna.load_study(study_name=f"{experiment.settings.name}-{digest[:12]}", storage=storage)
+        done = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        if len(done) < FEWEST:
+            raise TicketsError(f"only {len(done)} trials are complete, fewer than {FEWEST}")
+        shared = set.intersection(*(set(trial.params) for trial in done))
+        varied = sorted(name for name in shared if len({repr(trial.params[name]) for trial in done}) > 1)
+        if not varied:
+            raise TicketsError("no setting that all trials have differs between them")
+        found = {}
+        for index, name in enumerate(names(experiment.settings.objective)):
+            if len({trial.values[index] for trial in done}) > 1:
+                found[name.removesuffix("_value")] = _shares(study, varied, index)
+        if not found:
+            raise TicketsError("all completed trials have the same objective")
+        return found
+    finally:
+        storage.engine.dispose()
+
+
+def _shares(study: optuna.Study, settings: list[str], index: int) -> dict[str, float]:
+    def value(trial: FrozenTrial) -> float:
+        return float(trial.values[index])
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # experimental features, which we pin
+        return get_param_importances(study, evaluator=FanovaImportanceEvaluator(seed=0), params=settings, target=value)
+
+
+SUCCESSES, FAILURES = 3, 1
+"""Texts per threat model."""
+MOST = 8
+
+
+def examples(summary: Summary, store: Store, ticket: Path) -> tuple[Example, ...]:
+    """Of every threat model the first rows whose attack succeeded, and one that withstood."""
+    model, stages = _model(summary)
+    labels = read_header(ticket).labels if ticket.is_file() else ()
+    found = [
+        _example(model, threat, record, labels)
+        for threat, records in attacked_records(stages, store).items()
+        for record in _chosen(records)
+    ]
+    return tuple(found[:MOST])
+
+
+def _model(summary: Summary) -> tuple[str, tuple[StageRecord, ...]]:
+    for trial in summary.trials:
+        if trial.id == summary.selected.trial:
+            return trial.id, trial.stages
+    for control in summary.controls:
+        return control.name, control.stages
+    return "", ()
+
+
+def _chosen(records: Sequence[AttackRecord]) -> list[AttackRecord]:
+    changed = sorted((record for record in records if record.texts != record.perturbed_texts), key=lambda r: r.index)
+    successful = [record for record in changed if record.status == "successful"]
+    failed = [record for record in changed if record.status == "failed"]
+    return successful[:SUCCESSES] + failed[:FAILURES]
+
+
+def _example(model: str, threat: str, record: AttackRecord, labels: Sequence[str]) -> Example:
+    columns = [pieces(before, after) for before, after in zip(record.texts, record.perturbed_texts, strict=True)]
+    joined: list[Piece] = []
+    for number, column in enumerate(columns):
+        joined += [Piece(" | ", " | ")] * (number > 0) + column
+
+    def name(label: int) -> str:
+        return labels[label] if label < len(labels) else f"label {label}"
+
+    return Example(
+        model=model,
+        threat=threat,
+        row=record.index,
+        successful=record.status == "successful",
+        before=name(record.prediction),
+        after=name(record.perturbed_prediction),
+        pieces=tuple((piece.old, piece.new) for piece in joined),
+    )
+
+
+Found = TypeVar("Found")
+_SECTIONS = ("method", "retraining", "ablation")
+
+
+def draw_pictures(
+    results: Results, summary: Summary, beside: Sequence[tuple[Results, Summary]] = ()
+) -> tuple[dict[str, Path], tuple[str, ...]]:
+    """Draw and save all pictures: path in the MLflow run -> file, and what went wrong. Never raises.
+
+    A search that has ended is worth more than its pictures.
+    """
+    again = f"to have them: tune-tickets pictures {shlex.quote(str(results.folder))}"
+    try:
+        gallery = draw_gallery(gather(results, summary, beside))
+        files = save_pictures(gallery.pictures, results.folder, gallery.left_out)
+    except KeyboardInterrupt:
+        return {}, (f"The pictures were not drawn; {again}",)
+    except Exception as error:
+        return {}, (f"The pictures could not be drawn ({type(error).__name__}: {error}); all else is there.",)
+    return files, tuple(f"The picture {name} could not be drawn ({why})." for name, why in gallery.failed.items())
+
+
+def gather(results: Results, summary: Summary, beside: Sequence[tuple[Results, Summary]] = ()) -> Evidence:
+    """All that is drawn. What cannot be read is left out and named in `missing`.
+
+    `beside` are results of the same experiment with other seeds: means and bands are then over seeds.
+    """
+    experiment, store = load_experiment(results.config), Store(results.store_url)
+    settings = trial_settings(experiment, summary.trials)
+    missing: dict[str, str] = {}
+
+    def tried(name: str, otherwise: Found, read: Callable[[], Found]) -> Found:
+        try:
+            return read()
+        except TicketsError as error:
+            missing[name] = str(error)
+        except Exception as error:
+            missing[name] = f"{type(error).__name__}: {error}"
+        return otherwise
+
+    flat = {name: flat_settings(found) for name, found in settings.items()}
+    own = measured(summary, flat)
+    others: tuple[Measured, ...] = tried("measured", (), lambda: _others(beside))
+    own_curves: tuple[Curve, ...] = tried("curves", (), lambda: curves(summary, settings, flat, store))
+    other_curves: tuple[Curve, ...] = tried("curves", (), lambda: tuple(_other_curves(beside)))
+    confirmation = tried("confirmation", None, lambda: read_confirmation(results.confirmation))
+    sources = [(summary, store), *((found, Store(place.store_url)) for place, found in beside)]
+    return Evidence(
+        measured=(*own, *others),
+        selected=summary.selected.trial,
+        confirmation=confirmation,
+        curves=own_curves + other_curves,
+        epochs=epochs(summary),
+        distances=tried("distances", (), lambda: distances(summary, settings, store)),
+        patterns=tried("patterns", (), lambda: patterns(sources, confirmation, _heads(experiment, results))),
+        examples=tried("examples", (), lambda: examples(summary, store, results.ticket)),
+        axes=axes(experiment),
+        importances=tried("importances", {}, lambda: importances(experiment, summary.config_digest, results.optuna)),
+        missing=missing,
+    )
+
+
+def _heads(experiment: Experiment, results: Results) -> int | None:
+    """Attention heads per layer: by the best ticket, else by the backbone, if that is at hand."""
+    if results.ticket.is_file():
+        return read_header(results.ticket).heads
+    try:
+        return inspect_backbone(experiment.settings.model, experiment.settings.task.max_length).heads
+    except Exception:  # a hub out of reach: heads are then drawn as one
+        return None
+
+
+def trial_settings(experiment: Experiment, trials: Sequence[TrialRecord]) -> dict[str, Any]:
+    """The settings of every trial; of those that no longer fit the schema there are none."""
+    found = {}
+    for trial in trials:
+        try:
+            found[trial.id] = experiment.at(trial.params)
+        except TicketsError:
+            continue
+    return found
+
+
+def flat_settings(settings: Any) -> dict[str, Any]:  # noqa: ANN401 - `Settings`, told apart by method
+    """What can be searched, under dotted keys."""
+    tree = settings.model_dump(mode="json", include=set(_SECTIONS))
+    return flatten(tree)
+
+
+def measured(summary: Summary, settings: Mapping[str, Mapping[str, Any]], own: bool = True) -> tuple[Measured, ...]:
+    """Every trial measured to its end, and every control."""
+    trials = [
+        Measured(
+            name=trial.id,
+            kind="trial",
+            title=trial.title or trial.method,
+            metrics=trial.outcome.metrics(),
+            params=trial.params,
+            settings=settings.get(trial.id, {}),
+            seed=summary.seed,
+            feasible=trial.feasible is not False,
+            tasks=_on_tasks(trial.outcome),
+            own=own,
+        )
+        for trial in summary.trials
+        if trial.status == "complete" and trial.outcome is not None
+    ]
+    controls = [
+        Measured(
+            name=control.name,
+            kind=control.kind,
+            title=control.title or control.kind,
+            metrics=control.outcome.metrics(),
+            seed=summary.seed,
+            tasks=_on_tasks(control.outcome),
+            own=own,
+        )
+        for control in summary.controls
+    ]
+    return (*trials, *controls)
+
+
+def epochs(summary: Summary) -> tuple[Epochs, ...]:
+    """What was attacked after every epoch, the winner first."""
+    return tuple(
+        Epochs(record.model, record.title, tuple(each.metrics() for each in record.epochs), record.left_out)
+        for record in summary.epochs
+    )
+
+
+def _on_tasks(outcome: Outcome) -> dict[str, dict[str, float]]:
+    return {transfer.name: transfer.outcome.metrics() for transfer in outcome.transfers}
+
+
+def _others(beside: Sequence[tuple[Results, Summary]]) -> tuple[Measured, ...]:
+    found: list[Measured] = []
+    for place, summary in beside:
+        settings = trial_settings(load_experiment(place.config), summary.trials)
+        found += measured(summary, {name: flat_settings(one) for name, one in settings.items()}, own=False)
+    return tuple(found)
+
+
+def _other_curves(beside: Sequence[tuple[Results, Summary]]) -> Iterator[Curve]:
+    for place, summary in beside:
+        settings = trial_settings(load_experiment(place.config), summary.trials)
+        flat = {name: flat_settings(found) for name, found in settings.items()}
+        for curve in curves(summary, settings, flat, Store(place.store_url)):
+            yield replace(curve, own=False)
+
+
+def read_confirmation(path: Path) -> Confirmation | None:
+    """What `confirm` has left, if it was run."""
+    return Confirmation.model_validate(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
+
+
+def axes(experiment: Experiment) -> tuple[Axis, ...]:
+    """The searched settings."""
+    return tuple(
+        Axis(name, isinstance(domain, LogUniform), domain.choice if isinstance(domain, Choice) else None)
+        for name, domain in experiment.domains.items()
+    )
+
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class LeftReport:
+    """`files` to attach, by name; `problems` says why there are none."""
+
+    files: dict[str, Path] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+
+
+def make_report(folder: Path) -> ReportFiles:
+    """Write the report of a results folder with the pictures in it."""
+    return write_report(folder, saved_pictures(folder))
+
+
+def leave_report(folder: Path) -> LeftReport:
+    """The same at the end of a search, which no trouble with a page may lose: it is told, not raised."""
+    try:
+        found = make_report(folder)
+    except Exception as error:
+        logger.debug("no report", exc_info=True)
+        reason = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
+        return LeftReport(problems=(f"The report could not be written ({reason}): tune-tickets report {folder}",))
+    return LeftReport({found.html.name: found.html, found.markdown.name: found.markdown})

@@ -1,0 +1,252 @@
+"""Masks of a search as numbers to draw: what survives in every layer, and how far masks moved while they were found."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from itertools import takewhile
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tune_tickets.config import Settings
+from tune_tickets.config.method import EarlyBird
+from tune_tickets.engine.stage import StageResult, digest_of
+from tune_tickets.engine.store import Store
+from tune_tickets.errors import StoreError
+from tune_tickets.reports.artifacts import Mask, stored_mask
+from tune_tickets.reports.pictures.evidence import Curve, MaskDistances, Matrix, Pattern
+from tune_tickets.results.objective import ranked
+from tune_tickets.results.records import Confirmation, StageRecord, Summary, TrialRecord
+from tune_tickets.tickets.distance import Trajectory
+from tune_tickets.tickets.drawing import draw
+from tune_tickets.tickets.mask import StructuredMask
+from tune_tickets.tickets.survival import survival
+
+SEARCHES = ("search", "mlm_search")
+FINETUNING = "finetuning"
+_REPORTING = ("masks", "srnets_masks", "ood_curve", "imp", "srnets_imp", "retrain", *SEARCHES)
+_ROUNDS = ("imp", "srnets_imp")
+_PARTS = re.compile(r"(?=, | \+ )")
+"""Where what was changed or added begins in the title of a model."""
+
+
+def curves(
+    summary: Summary, settings: Mapping[str, Settings], flat: Mapping[str, Mapping[str, Any]], store: Store
+) -> tuple[Curve, ...]:
+    """One curve per stage that has a history, whoever asked for it; ended trials have theirs as far as they got."""
+    found: dict[tuple[str, str], Curve] = {}
+    rounds: dict[tuple[str, str], int] = {}
+    for name, title, stages in _asked(summary):
+        met: Counter[str] = Counter()
+        for kind, stage in _reporting(stages):
+            met[kind] += 1
+            key = (kind, stage.digest)
+            if key in found:
+                found[key] = _joined(found[key], name, title)
+                continue
+            records = _history(stage, settings.get(name), store)
+            if records:
+                found[key] = Curve(kind, (name,), title, flat.get(name, {}), records)
+                rounds[key] = met[kind]
+    return tuple(
+        replace(curve, title=f"{curve.title}, round {rounds[key]}") if curve.stage in _ROUNDS else curve
+        for key, curve in found.items()
+    )
+
+
+def search_result(stage: StageRecord, settings: Settings | None, store: Store) -> StageResult | None:
+    """The result of a stage; that of a search is found by how far the trial needed it."""
+    goal = None
+    if stage.name in SEARCHES and settings is not None and isinstance(settings.method, EarlyBird):
+        goal = digest_of(settings.method.stop_rule())
+    with suppress(StoreError):  # damaged: as if it were not there
+        return store.find(stage.name, stage.digest, goal)
+    return None
+
+
+def _asked(summary: Summary) -> Iterator[tuple[str, str, tuple[StageRecord, ...]]]:
+    for trial in summary.trials:
+        yield trial.id, trial.title or trial.method, trial.stages
+    for control in summary.controls:
+        yield control.name, control.title or control.kind, control.stages
+
+
+def _reporting(stages: tuple[StageRecord, ...]) -> Iterator[tuple[str, StageRecord]]:
+    """The stages with a history; a retraining before the last is the fine-tuning of what was pruned."""
+    retrained = [stage.digest for stage in stages if stage.name == "retrain"]
+    for stage in stages:
+        if stage.name == "retrain" and stage.digest != retrained[-1]:
+            yield FINETUNING, stage
+        elif stage.name in _REPORTING:
+            yield stage.name, stage
+
+
+def _history(stage: StageRecord, settings: Settings | None, store: Store) -> tuple[dict[str, float], ...]:
+    result = search_result(stage, settings, store)
+    records: list[dict[str, Any]] = result.history if result is not None else []
+    if result is None:
+        with suppress(StoreError):
+            records = store.history(stage.name, stage.digest)
+    return tuple(
+        {key: float(value) for key, value in record.items() if isinstance(value, int | float)} for record in records
+    )
+
+
+def _joined(curve: Curve, model: str, title: str) -> Curve:
+    if model in curve.models:
+        return curve
+    return replace(curve, models=(*curve.models, model), title=_in_common(curve.title, title))
+
+
+def _in_common(first: str, second: str) -> str:
+    """What is true of both: 'srnets' of 'srnets, PoE pruned' and 'srnets + FreeLB'."""
+    parts = zip(_PARTS.split(first), _PARTS.split(second), strict=False)
+    return "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], parts)) or "several methods"
+
+
+MOST_PATTERNS, MOST_SEARCHES, MOST_MINI_EPOCHS = 6, 3, 400
+TRAJECTORY_FILE = "trajectory.safetensors"
+Sources = Sequence[tuple[Summary, Store]]
+
+
+def best_first(summary: Summary) -> list[TrialRecord]:
+    """Measured trials, the selected one first, then by rank, then those that may not win."""
+    done = [trial for trial in summary.trials if trial.status == "complete" and trial.outcome is not None]
+    order = [summary.selected.trial, *(trial.id for trial in ranked(list(summary.trials)))]
+    return sorted(done, key=lambda trial: (order.index(trial.id) if trial.id in order else len(order), trial.number))
+
+
+def patterns(sources: Sources, confirmation: Confirmation | None, heads: int | None) -> tuple[Pattern, ...]:
+    """The winner, the best of every other method and the random controls; seeds of one kind as a mean.
+
+    `sources` begins with the search itself; those of other seeds follow.
+    """
+    summary, store = sources[0]
+    found: dict[str, Pattern] = {}
+    for trial in best_first(summary):
+        if trial.outcome is None or trial.outcome.draw_digest is None or trial.title in found:
+            continue
+        masks = list(_masks_like(trial, sources))
+        if masks:
+            found[trial.title] = _pattern(trial.id, trial.title or trial.method, masks, heads)
+        if len(found) == MOST_PATTERNS - 1:
+            break
+    # Those like other tickets than the winner have other counts: no mean over seeds.
+    winners = [control.outcome for control in summary.controls if control.kind == "random" and control.like is None]
+    digests = [outcome.draw_digest for outcome in winners if outcome.draw_digest is not None]
+    digests += _confirmed_random(confirmation, store)
+    masks = [mask for digest in digests if (mask := stored_mask(digest, store)) is not None]
+    if masks:
+        found["control"] = _pattern("random control", "as many parts per layer, at random", masks, heads)
+    return tuple(found.values())
+
+
+def _masks_like(trial: TrialRecord, sources: Sources) -> Iterator[Mask]:
+    """The mask of a trial, and those of trials with its settings under other seeds; a point drawn twice counts once."""
+    wanted = _without_seeds(trial)
+    for summary, store in sources:
+        seen: set[str] = set()
+        for other in summary.trials:
+            digest = other.outcome.draw_digest if other.outcome is not None else None
+            if digest is None or digest in seen or other.title != trial.title or _without_seeds(other) != wanted:
+                continue
+            seen.add(digest)
+            mask = stored_mask(digest, store)
+            if mask is not None:
+                yield mask
+
+
+def _without_seeds(trial: TrialRecord) -> dict[str, object]:
+    return {name: value for name, value in trial.params.items() if not name.endswith("seed")}
+
+
+def _confirmed_random(confirmation: Confirmation | None, store: Store) -> Iterator[str]:
+    """The random tickets of a confirmation, found above the stages that trained them."""
+    for model in confirmation.models if confirmation is not None else ():
+        for run in model.runs if model.kind == "random" else ():
+            if run.retrain_digest is None:
+                continue
+            content = store.read_path(f"{store.folder('retrain', run.retrain_digest)}/stage.json")
+            above = json.loads(content)["upstream"] if content is not None else {}
+            if "draw" in above:
+                yield above["draw"]["digest"]
+
+
+def _pattern(name: str, title: str, masks: Sequence[Mask], heads: int | None) -> Pattern:
+    shares = [survival(mask, heads) for mask in masks]
+    mean_heads = torch.stack([share.heads for share in shares]).mean(dim=0)
+    mean_mlp = torch.stack([share.mlp for share in shares]).mean(dim=0)
+    return Pattern(
+        name=name,
+        title=title,
+        tickets=len(masks),
+        heads=_matrix(100.0 * mean_heads),
+        mlp=tuple((100.0 * mean_mlp).tolist()),
+        structured=isinstance(masks[0], StructuredMask),
+    )
+
+
+def distances(summary: Summary, settings: Mapping[str, Settings], store: Store) -> tuple[MaskDistances, ...]:
+    """The searches of the best trials, one of each, as far as any trial has taken them."""
+    chosen: dict[str, tuple[TrialRecord, StageResult]] = {}
+    longest: dict[str, Trajectory] = {}
+    for trial in best_first(summary):
+        for stage in _searched(trial.stages):
+            result = search_result(stage, settings.get(trial.id), store)
+            if result is None or TRAJECTORY_FILE not in result.files:
+                continue
+            chosen.setdefault(stage.digest, (trial, result))
+            if len(chosen) > MOST_SEARCHES and stage.digest not in list(chosen)[:MOST_SEARCHES]:
+                continue
+            trajectory = Trajectory.from_bytes(store.read(result, TRAJECTORY_FILE))
+            if stage.digest not in longest or len(trajectory) > len(longest[stage.digest]):
+                longest[stage.digest] = trajectory
+    return tuple(
+        _distances(*chosen[digest], longest[digest], settings[chosen[digest][0].id])
+        for digest in list(chosen)[:MOST_SEARCHES]
+    )
+
+
+def _searched(stages: Iterable[StageRecord]) -> list[StageRecord]:
+    return [stage for stage in stages if stage.name in SEARCHES]
+
+
+def _distances(trial: TrialRecord, result: StageResult, trajectory: Trajectory, settings: Settings) -> MaskDistances:
+    method = settings.method
+    assert isinstance(method, EarlyBird)
+    ratios = method.drawing
+    drawn = partial(
+        draw,
+        heads=ratios.heads,
+        neurons=ratios.neurons,
+        heads_scope=ratios.heads_scope,
+        neurons_scope=ratios.neurons_scope,
+    )
+    stop = int(result.record["stop"])
+    shown = min(len(trajectory), max(stop, MOST_MINI_EPOCHS))
+    masks = [trajectory.mask(number, drawn) for number in range(1, shown + 1)]
+    return MaskDistances(
+        model=trial.id,
+        title=trial.title,
+        heads=_matrix(_between(torch.stack([mask.heads.flatten() for mask in masks]))),
+        neurons=_matrix(_between(torch.stack([mask.neurons.flatten() for mask in masks]))),
+        stop=stop,
+        converged=bool(result.record["converged"]),
+        mini_epoch=method.mini_epoch,
+        gamma=method.gamma,
+    )
+
+
+def _between(masks: Tensor) -> Tensor:
+    """Normalised Hamming distance of every row to every other."""
+    kept = masks.double()
+    return (kept @ (1 - kept).T + (1 - kept) @ kept.T) / masks.shape[1]
+
+
+def _matrix(values: Tensor) -> Matrix:
+    return tuple(tuple(row) for row in values.tolist())

@@ -1,0 +1,1 @@
+"""The report of a search as one page: content, HTML, Markdown."""

@@ -1,0 +1,225 @@
+"""The plane of all measured models that a reader can click in: points, ticks and the front, in pixels."""
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tune_tickets.config.objective import Objective
+from tune_tickets.reports.table import BARRED, FRONT, SELECTED, Column, Group, Row, groups, packed
+from tune_tickets.results.records import Summary
+
+MARKS = {SELECTED: "selected", FRONT: "front", BARRED: "barred"}
+PAPER_WIDTH = 88
+"""Characters of a table that fit on a printed page, upright."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One model: `anchor` leads to its details, `mark` says what became of it."""
+
+    anchor: str
+    name: str
+    method: str
+    mark: str
+    cells: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class FigureTable:
+    """`titles` are (text, columns covered); `headers` are (text, whether the column is words)."""
+
+    titles: tuple[tuple[str, int], ...]
+    headers: tuple[tuple[str, bool], ...]
+    lines: tuple[Line, ...]
+
+    @property
+    def whole_headers(self) -> list[str]:
+        """Every column with the title above it, for tables with a single line of headers."""
+        above = [title for title, span in self.titles for _ in range(span)]
+        return [f"{title} {text}".strip() for title, (text, _) in zip(above, self.headers, strict=True)]
+
+
+def figure_table(shown: Sequence[Row]) -> FigureTable:
+    """All columns side by side."""
+    return _table([column for group in groups(shown, "±") for column in group], shown)
+
+
+def paper_tables(shown: Sequence[Row]) -> list[FigureTable]:
+    """The same columns in tables that are narrow enough for paper; no number is cut."""
+    name = Column(("", ""), lambda row: row.name, words=True)
+    tables: list[Group] = packed(name, groups(shown, "±"), list(shown), PAPER_WIDTH)
+    return [_table(columns[1:], shown) for columns in tables]
+
+
+def anchor(name: str) -> str:
+    """The place of a model on the page: 'trial 3' is at trial-3."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")
+
+
+def _table(columns: Sequence[Column], shown: Sequence[Row]) -> FigureTable:
+    titles: list[tuple[str, int]] = []
+    for above, _ in (column.header for column in columns):
+        if above or not titles:  # a title covers the columns behind it that have none
+            titles.append((above, 1))
+        else:
+            titles[-1] = (titles[-1][0], titles[-1][1] + 1)
+    return FigureTable(
+        titles=tuple(titles),
+        headers=tuple((column.header[1], column.words) for column in columns),
+        lines=tuple(
+            Line(
+                anchor(row.name),
+                row.name,
+                row.method,
+                MARKS.get(row.mark, ""),
+                tuple(column.cell(row) for column in columns),
+            )
+            for row in shown
+        ),
+    )
+
+
+WIDTH, HEIGHT = 480, 360
+LEFT, RIGHT, TOP, BOTTOM = 52, 464, 14, 312
+COLOURS = 10
+TICKS = 6
+MARGIN = 0.08
+_ORDER = ("barred", "", "front", "selected")
+"""What is drawn first can be covered by what comes after it."""
+_NAMES = {"clean": "clean accuracy, %", "aua": "accuracy under attack, %", "sparsity": "parameters cut, %"}
+
+
+@dataclass(frozen=True)
+class Point:
+    """One model; `front` if no other trial beats it in every figure of the objective."""
+
+    anchor: str
+    name: str
+    method: str
+    mark: str
+    control: bool
+    front: bool
+    x: float
+    y: float
+    said: str
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """`x_ticks` and `y_ticks` are (pixel, text); `front` and `whiskers` are points of lines.
+
+    A front in three or more figures is no line in the plane of two.
+    """
+
+    x_name: str
+    y_name: str
+    points: tuple[Point, ...]
+    x_ticks: tuple[tuple[float, str], ...]
+    y_ticks: tuple[tuple[float, str], ...]
+    front: tuple[tuple[float, float], ...]
+    whiskers: tuple[tuple[float, float, float, float], ...]
+
+
+@dataclass(frozen=True)
+class _Axis:
+    low: float
+    high: float
+    start: float
+    end: float
+    percent: bool
+
+    def at(self, value: float) -> float:
+        """Where a value stands, in pixels."""
+        share = (value - self.low) / (self.high - self.low)
+        return round(self.start + share * (self.end - self.start), 1)
+
+    def ticks(self) -> tuple[tuple[float, str], ...]:
+        """Round values; an axis of percentages has none below 0 or above 100."""
+        rough = (self.high - self.low) / TICKS
+        unit = 10.0 ** math.floor(math.log10(rough))
+        step = next(unit * factor for factor in (1, 2, 5, 10) if unit * factor >= rough)
+        values = [index * step for index in range(math.ceil(self.low / step), math.floor(self.high / step) + 1)]
+        return tuple((self.at(value), f"{value:.10g}") for value in values if 0 <= value <= 100 or not self.percent)
+
+
+def scatter(summary: Summary, objective: Objective, shown: Sequence[Row]) -> Scatter | None:
+    """The two figures of the front against each other; None if no model has both."""
+    metrics = {row.name: row.outcome.metrics() for row in shown}
+    x_name, y_name = axes(objective, metrics.values())
+    drawn = [row for row in shown if x_name in metrics[row.name] and y_name in metrics[row.name]]
+    if not drawn:
+        return None
+    x = _axis([metrics[row.name][x_name] for row in drawn], LEFT, RIGHT)
+    y = _axis([metrics[row.name][y_name] for row in drawn], BOTTOM, TOP)
+    trials = {f"trial {trial.number}": trial.id for trial in summary.trials}
+    solid = objective.kind == "pareto" and len(objective.metrics) > 2
+    points = tuple(
+        Point(
+            anchor=anchor(row.name),
+            name=row.name,
+            method=row.method,
+            mark=MARKS.get(row.mark, ""),
+            control=row.name not in trials,
+            front=trials.get(row.name) in summary.front,
+            x=x.at(metrics[row.name][x_name]),
+            y=y.at(metrics[row.name][y_name]),
+            said=f"{x_name} {metrics[row.name][x_name]:.1f}, {y_name} {metrics[row.name][y_name]:.1f}",
+        )
+        for row in sorted(drawn, key=lambda row: _ORDER.index(MARKS.get(row.mark, "")))
+    )
+    return Scatter(
+        x_name=_NAMES.get(x_name, x_name),
+        y_name=_NAMES.get(y_name, y_name),
+        points=points,
+        x_ticks=x.ticks(),
+        y_ticks=y.ticks(),
+        front=tuple(sorted({(point.x, point.y) for point in points if point.front and not solid})),
+        whiskers=tuple(
+            line for row in drawn if MARKS.get(row.mark) == "selected"
+            for line in _whiskers(metrics[row.name], x_name, y_name, x, y)
+        ),
+    )  # fmt: skip
+
+
+def axes(objective: Objective, metrics: Iterable[Mapping[str, float]]) -> tuple[str, str]:
+    """The first two of a Pareto vector, else clean accuracy and accuracy under attack, else size and accuracy."""
+    if objective.kind == "pareto":
+        return objective.metrics[0], objective.metrics[1]
+    return ("clean", "aua") if any("aua" in each for each in metrics) else ("sparsity", "clean")
+
+
+def colours(methods: Iterable[str]) -> dict[str, int]:
+    """A colour of the page per method, in the order they appear; they begin again where there are too many."""
+    return {method: index % COLOURS for index, method in enumerate(dict.fromkeys(methods))}
+
+
+def _axis(values: Sequence[float], start: float, end: float) -> _Axis:
+    """Some room around all values."""
+    low, high = min(values), max(values)
+    margin = max((high - low) * MARGIN, 1.0)
+    return _Axis(low - margin, high + margin, start, end, percent=low >= 0 and high <= 100)
+
+
+def _alone(known: Mapping[str, float]) -> dict[str, float]:
+    """The interval of the mean over threat models, if there is only one of them."""
+    threats = [name for name in known if name.startswith("low/aua/")]
+    if len(threats) != 1:
+        return {}
+    return {"low/aua": known[threats[0]], "high/aua": known[threats[0].replace("low/", "high/", 1)]}
+
+
+def _whiskers(
+    known: Mapping[str, float], x_name: str, y_name: str, x: _Axis, y: _Axis
+) -> list[tuple[float, float, float, float]]:
+    """The 95% intervals of the selected ticket, cut off at the edge of the drawing."""
+    known = {**_alone(known), **known}
+    here_x, here_y = x.at(known[x_name]), y.at(known[y_name])
+    lines = []
+    if f"low/{x_name}" in known:
+        ends = [min(max(x.at(known[f"{end}/{x_name}"]), LEFT), RIGHT) for end in ("low", "high")]
+        lines.append((ends[0], here_y, ends[1], here_y))
+    if f"low/{y_name}" in known:
+        ends = [min(max(y.at(known[f"{end}/{y_name}"]), TOP), BOTTOM) for end in ("low", "high")]
+        lines.append((here_x, ends[0], here_x, ends[1]))
+    return lines

@@ -1,0 +1,162 @@
+"""SRNets' figures: in and out of distribution over sparsity, mask training by its start, fixed and gradual sparsity."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from tune_tickets.reports.pictures.evidence import Curve, Measured, NothingToDraw
+from tune_tickets.reports.pictures.sparsity import Panel, Series, Spread, measured_series, series_figure, spreads
+from tune_tickets.reports.pictures.style import look, panels
+
+MOST = 6
+HATCHES = ("", "///", "...", "xx")
+_FOLLOWED = ("srnets_masks", "ood_curve")
+
+
+def twins_of(models: Sequence[Measured]) -> list[str]:
+    """The OOD twins: `ood/<twin>`, without its groups."""
+    names = (name for model in models for name in model.metrics if name.startswith("ood/") and name.count("/") == 1)
+    return [name.removeprefix("ood/") for name in dict.fromkeys(names)]
+
+
+def ood_panels(models: Sequence[Measured]) -> list[Panel]:
+    """Accuracy in distribution and on every twin over the parameters cut, a line per title (its Figs. 2 to 6)."""
+    twins = twins_of(models)
+    if not twins:
+        raise NothingToDraw("the task has no OOD twins")
+    known = [model for model in models if any(f"ood/{twin}" in model.metrics for twin in twins)]
+    tickets = [model for model in known if not model.whole and model.metrics.get("sparsity", 0.0) > 0]
+    if not tickets:
+        raise NothingToDraw("no ticket was measured")
+    dense = [model for model in known if model.kind == "dense"]
+    wanted = {"clean": ("in distribution", "clean accuracy (ID), %")}
+    wanted |= {f"ood/{twin}": _out_of_distribution(twin) for twin in twins}
+    cut = "sparsity/weights" if any(model.metrics.get("sparsity/weights") for model in tickets) else "sparsity"
+    return [(heading, label, measured_series(tickets, dense, cut, name)) for name, (heading, label) in wanted.items()]
+
+
+def start_of(settings: Mapping[str, Any]) -> str:
+    """From which point of the fine-tuning a mask training started."""
+    if settings.get("method.paradigm") == "pretrained":
+        return "pre-trained weights (fine-tuning step 0)"
+    at = settings.get("method.start.at", "end")
+    if at == "steps":
+        return f"fine-tuned for {settings['method.start.steps']} steps"
+    return "fine-tuned until patience ran out" if at == "patience" else "fine-tuned to the end"
+
+
+def start_panels(curves: Sequence[Curve]) -> tuple[str, list[Panel]]:
+    """The mask trainings with the most common loss and sparsity, a line per start, on ID rows and every twin (Fig. 7).
+
+    Without stages that followed them on twins there is one panel.
+    """
+    trained = [curve for curve in curves if curve.stage == "srnets_masks" and curve.records]
+    if not trained:
+        raise NothingToDraw("no trial trained straight-through masks (method srnets)")
+    shared = _most_common(trained)
+    alike = [curve for curve in curves if curve.stage in _FOLLOWED and _loss_and_sparsity(curve) == shared]
+    starts = list(dict.fromkeys(start_of(curve.settings) for curve in alike))[:MOST]
+    figures = dict.fromkeys(name for curve in alike for record in curve.records for name in record)
+    twins = [name.removeprefix("ood/") for name in figures if name.startswith("ood/")]
+    wanted = {"clean": ("in distribution", "accuracy on select rows (ID), %")}
+    wanted |= {f"ood/{twin}": _out_of_distribution(twin) for twin in twins}
+    lines = {
+        name: [
+            Series(start, look(number), _looks([each for each in alike if start_of(each.settings) == start], name))
+            for number, start in enumerate(starts)
+        ]
+        for name in wanted
+    }
+    heading = f"loss {shared[0]}, {100 * float(shared[1]):g}% sparse"
+    return heading, [(*labels, [line for line in lines[name] if line.spreads]) for name, labels in wanted.items()]
+
+
+def _looks(curves: Sequence[Curve], name: str) -> tuple[Spread, ...]:
+    return spreads(
+        (record["step"] * curve.settings["method.eval_interval"], record[name])
+        for curve in curves
+        for record in curve.records
+        if name in record
+    )
+
+
+def start_figure(heading: str, drawn: Sequence[Panel]) -> Figure:
+    """The mask of the target sparsity while it is trained."""
+    figure = series_figure(drawn, "step of the mask training", columns=3)
+    figure.suptitle(heading, fontsize="medium")
+    return figure
+
+
+def schedules(models: Sequence[Measured]) -> tuple[float, dict[str, dict[str, tuple[float, ...]]]]:
+    """Figures of trials with fixed and with gradual sparsity at the sparsity that most of them share (its Fig. 8)."""
+    trained = [
+        model
+        for model in models
+        if model.kind == "trial"
+        and model.settings.get("method.kind") == "srnets"
+        and model.settings.get("method.pruning") == "mask_training"
+    ]
+    by_sparsity: dict[float, list[Measured]] = {}
+    for model in trained:
+        by_sparsity.setdefault(float(model.settings["method.sparsity"]), []).append(model)
+    both = {s: group for s, group in by_sparsity.items() if len({_gradual(model) for model in group}) == 2}
+    if not both:
+        raise NothingToDraw("no sparsity was tried both fixed and gradual (method.start_sparsity)")
+    sparsity = max(both, key=lambda s: len(both[s]))
+    names = ["clean", *(f"ood/{twin}" for twin in twins_of(both[sparsity]))]
+    return sparsity, {
+        label: {
+            name: tuple(m.metrics[name] for m in both[sparsity] if _gradual(m) == gradual and name in m.metrics)
+            for name in names
+        }
+        for label, gradual in (("fixed sparsity", False), ("gradual increase", True))
+    }
+
+
+def schedule_figure(sparsity: float, found: Mapping[str, Mapping[str, Sequence[float]]]) -> Figure:
+    """A group of bars per figure, with one standard deviation where there are several trials."""
+    figure, (axes,) = panels(1, columns=1, width=5.0, height=3.3)
+    names = list(next(iter(found.values())))
+    width = 0.8 / len(found)
+    for number, (label, values) in enumerate(found.items()):
+        bars = [Spread(place, tuple(values[name])) for place, name in enumerate(names) if values[name]]
+        axes.bar(
+            [bar.x + (number - (len(found) - 1) / 2) * width for bar in bars],
+            [bar.mean for bar in bars],
+            width=width,
+            yerr=[bar.std for bar in bars],
+            capsize=3,
+            color=look(3 * number).colour,
+            hatch=HATCHES[number],
+            edgecolor="white",
+            label=label,
+        )
+    shown = ["clean (ID)" if name == "clean" else f"{name.removeprefix('ood/')} (OOD)" for name in names]
+    axes.set_xticks(range(len(names)), shown)
+    axes.set(title=f"{100 * sparsity:g}% sparse", xlabel="rows", ylabel="accuracy, %")
+    axes.legend()
+    return figure
+
+
+def _gradual(model: Measured) -> bool:
+    return model.settings.get("method.start_sparsity") is not None
+
+
+def _out_of_distribution(twin: str) -> tuple[str, str]:
+    """Heading and label of a twin's panel."""
+    return f"out of distribution: {twin}", f"{twin} (OOD), %"
+
+
+def _loss_and_sparsity(curve: Curve) -> tuple[str, Any]:
+    return str(curve.settings.get("method.debiasing.loss", "ce")), curve.settings["method.sparsity"]
+
+
+def _most_common(found: Sequence[Curve]) -> tuple[str, Any]:
+    """The loss and sparsity under which there are most different starts, then most curves."""
+    starts: dict[tuple[str, Any], set[str]] = {}
+    for curve in found:
+        starts.setdefault(_loss_and_sparsity(curve), set()).add(start_of(curve.settings))
+    count = Counter(map(_loss_and_sparsity, found))
+    return max(count, key=lambda each: (len(starts[each]), count[each]))

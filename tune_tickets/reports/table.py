@@ -1,0 +1,386 @@
+"""The closing table of a search, like the papers' main tables: trials and controls in rows, sentences below."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from rich import box
+from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from tune_tickets.config.title import ADVERSARIES
+from tune_tickets.reports.comparisons import ood_sentences, verdict
+from tune_tickets.results.records import (
+    AttackFigures,
+    ControlRecord,
+    Cost,
+    CostBaseline,
+    MaskedHead,
+    OodFigures,
+    Outcome,
+    Summary,
+    TrialRecord,
+)
+
+SELECTED, FRONT, BARRED = "*", "+", "x"
+ABSENT = "-"
+OOD_METRICS = {"accuracy": "Acc%", "weighted_f1": "F1%"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measured model; `mark` says what became of it, `objections` why."""
+
+    name: str
+    method: str
+    outcome: Outcome
+    cost: Cost | None
+    baselines: tuple[CostBaseline, ...]
+    values: tuple[float, ...] = ()
+    mark: str = " "
+    objections: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Column:
+    """A header of two lines, and the text of a row's cell."""
+
+    header: tuple[str, str]
+    cell: Callable[[Row], str]
+    words: bool = False
+    """Read from the left; numbers stand at the right."""
+
+
+Group = tuple[Column, ...]
+
+
+def rows(summary: Summary, top: int) -> list[Row]:
+    """The `top` finished trials and the best of every method, the selected one first; below them their controls."""
+    done = [trial for trial in summary.trials if trial.status == "complete" and trial.outcome is not None]
+    done.sort(key=lambda trial: (trial.id != summary.selected.trial, -_mean(trial.values), trial.number))
+    shown = [_trial_row(trial, trial.outcome, summary) for trial in done if trial.outcome is not None]
+    best_of = {row.method: row for row in reversed(shown)}
+    kept = [row for index, row in enumerate(shown) if index < top or best_of[row.method] is row]
+    names, numbers = {row.name for row in kept}, {trial.id: trial.number for trial in done}
+    beside = [
+        control for control in summary.controls if control.like is None or f"trial {numbers.get(control.like)}" in names
+    ]
+    return kept + [_control_row(control, summary) for control in beside]
+
+
+def winner_and_controls(summary: Summary) -> list[Row]:
+    """The selected trial, if there is one, and the controls that it is compared with."""
+    found = [trial for trial in summary.trials if trial.id == summary.selected.trial]
+    winner = [_trial_row(trial, trial.outcome, summary) for trial in found if trial.outcome is not None]
+    return winner + [_control_row(control, summary) for control in summary.controls if control.like is None]
+
+
+def groups(shown: Iterable[Row], plus_minus: str) -> list[Group]:
+    """As in the papers' main tables: method and clean accuracy, each threat model, sizes, training costs."""
+    shown = list(shown)
+    own: Group = (
+        Column(("", "method"), lambda row: row.method, words=True),
+        Column(("", "obj."), lambda row: ", ".join(f"{value:z.3f}" for value in row.values) or ABSENT),
+        Column(("", "Clean%"), lambda row: _clean(row.outcome, plus_minus)),
+    )
+    size = (
+        Column(("cut%", "heads"), lambda row: f"{row.outcome.sparsity.heads:.1f}"),
+        Column(("", "neurons"), lambda row: f"{row.outcome.sparsity.neurons:.1f}"),
+        Column(("", "weights"), lambda row: f"{row.outcome.sparsity.weights:.1f}"),
+        Column(("params", "M"), lambda row: f"{row.outcome.sparsity.parameters / 1e6:.2f}"),
+        Column(("", "total"), lambda row: f"{row.outcome.sparsity.parameters_total / 1e6:.2f}"),
+    )
+    # Figures of different fingerprints never share a column, even under one name.
+    threats = {(figures.threat, figures.fingerprint): None for row in shown for figures in row.outcome.attacks}
+    names = [threat for threat, _ in threats]
+    threats = dict.fromkeys(sorted(threats, key=lambda threat: names.index(threat[0])))
+    attacks = [_threat_group(threat, fingerprint, ambiguous=names.count(threat) > 1) for threat, fingerprint in threats]
+    if any(twin.metric == "weighted_f1" for row in shown for twin in row.outcome.ood):
+        own = (*own, Column(("", "F1%"), lambda row: _weighted_f1(row.outcome)))
+    return [own, *_twin_groups(shown), *attacks, size, *_cost_groups(shown)]
+
+
+def _twin_groups(shown: list[Row]) -> list[Group]:
+    """A group of columns per OOD twin: its figure, then accuracy per group."""
+    members: dict[tuple[str, str], dict[str, None]] = {}
+    for row in shown:
+        for twin in row.outcome.ood:
+            members.setdefault((twin.name, twin.metric), {}).update(dict.fromkeys(twin.groups))
+    return [_twin_group(name, metric, tuple(groups)) for (name, metric), groups in members.items()]
+
+
+def _twin_group(name: str, metric: str, members: tuple[str, ...]) -> Group:
+    def cell(show: Callable[[OodFigures], str]) -> Callable[[Row], str]:
+        def text(row: Row) -> str:
+            found = [twin for twin in row.outcome.ood if (twin.name, twin.metric) == (name, metric)]
+            return show(found[0]) if found else ABSENT
+
+        return text
+
+    def group(member: str) -> Callable[[OodFigures], str]:
+        return lambda twin: f"{twin.groups[member]:.1f}" if member in twin.groups else ABSENT
+
+    whole = Column((f"ood {name}", f"{OOD_METRICS[metric]} [95%]"), cell(_twin))
+    return (whole, *(Column(("", member), cell(group(member))) for member in members))
+
+
+def _cost_groups(shown: list[Row]) -> list[Group]:
+    """Training cost as a multiple of a baseline's: in passes, and in seconds where the baseline was run."""
+    return [
+        (
+            Column((f"{unit}/{name}", "train"), _relative(kind, unit, with_search=False)),
+            Column(("", "+search"), _relative(kind, unit, with_search=True)),
+        )
+        for unit in ("passes", "seconds")
+        for kind, name in ADVERSARIES.items()
+        if any(_relative(kind, unit, with_search=False)(row) != ABSENT for row in shown)
+    ]
+
+
+def _relative(kind: str, unit: str, with_search: bool) -> Callable[[Row], str]:
+    def text(row: Row) -> str:
+        against = [getattr(baseline, unit) for baseline in row.baselines if baseline.adversary == kind]
+        if row.cost is None or not against or not against[0]:
+            return ABSENT
+        spent = row.cost.total if with_search else row.cost.retraining
+        return f"{getattr(spent, unit) / against[0]:.2f}"
+
+    return text
+
+
+def _threat_group(threat: str, fingerprint: str, ambiguous: bool) -> Group:
+    title = f"{threat} {fingerprint[:8]}" if ambiguous else threat
+
+    def cell(show: Callable[[AttackFigures], str]) -> Callable[[Row], str]:
+        def text(row: Row) -> str:
+            found = [f for f in row.outcome.attacks if (f.threat, f.fingerprint) == (threat, fingerprint)]
+            return show(found[0]) if found else ABSENT
+
+        return text
+
+    return (
+        Column((title, "Aua% [95%]"), cell(_aua)),
+        Column(("", "Suc%"), cell(lambda figures: f"{figures.success_rate:.1f}")),
+        Column(("", "#Query"), cell(lambda figures: f"{figures.queries:.1f}")),
+    )
+
+
+def _trial_row(trial: TrialRecord, outcome: Outcome, summary: Summary) -> Row:
+    mark, objections = FRONT if trial.id in summary.front else " ", (*outcome.flags, *outcome.notes)
+    if trial.feasible is False:
+        mark, objections = BARRED, objections or ("it does not meet the objective's conditions",)
+    elif trial.id == summary.selected.trial:
+        mark = SELECTED
+    method = trial.title or ABSENT
+    baselines = summary.cost_baselines
+    return Row(f"trial {trial.number}", method, outcome, trial.cost, baselines, trial.values or (), mark, objections)
+
+
+def _control_row(control: ControlRecord, summary: Summary) -> Row:
+    method, said = control.title or ABSENT, (*control.outcome.flags, *control.outcome.notes)
+    return Row(control.name, method, control.outcome, control.cost, summary.cost_baselines, objections=said)
+
+
+def _clean(outcome: Outcome, plus_minus: str) -> str:
+    low, high = outcome.clean.interval
+    return f"{outcome.clean.accuracy:.1f} {plus_minus}{(high - low) / 2:.1f}"
+
+
+def _weighted_f1(outcome: Outcome) -> str:
+    """In distribution, beside a twin that is measured so."""
+    return ABSENT if outcome.clean.weighted_f1 is None else f"{outcome.clean.weighted_f1:.1f}"
+
+
+def _aua(figures: AttackFigures) -> str:
+    low, high = figures.interval
+    return f"{figures.accuracy_under_attack:.1f} [{low:.1f}-{high:.1f}]"
+
+
+def _twin(twin: OodFigures) -> str:
+    low, high = twin.interval
+    return f"{twin.value:.1f} [{low:.1f}-{high:.1f}]"
+
+
+def _mean(values: tuple[float, ...] | None) -> float:
+    return sum(values) / len(values) if values else float("-inf")
+
+
+GAP = 2
+STYLES = {SELECTED: "bold green", BARRED: "dim"}
+LEGEND = (
+    "obj.: objective. Clean%: accuracy on unchanged select rows. Aua%: the same under attack. Suc%: attacks that work. "
+    "#Query: mean per attacked row. ood: on select rows of an out-of-distribution twin, whole and by group. "
+    "cut%: share removed. params: millions, without embeddings and in total. "
+    "Intervals are 95%."
+)
+
+
+def print_rows(console: Console, shown: list[Row]) -> None:
+    """The table, what its marks mean, and its legend."""
+    plus_minus = "±" if console.encoding.lower().startswith("utf") else "+-"
+    name = Column(("", ""), lambda row: f"{row.mark} {row.name}", words=True)
+    for columns in packed(name, groups(shown, plus_minus), shown, console.width):
+        console.print()
+        console.print(_Unclipped(_table(columns, shown), _width(columns, shown)), crop=False)
+    for sentence in _marks(shown):
+        say(console, sentence)
+    say(console, LEGEND, style="dim")
+
+
+def say(console: Console, text: str, style: str = "") -> None:
+    """Print a sentence; piped output keeps it on one line, so that it can be searched."""
+    console.print(Text(text, style=style), soft_wrap=not console.is_terminal)
+
+
+def _marks(shown: list[Row]) -> Iterator[str]:
+    meanings = {SELECTED: "selected", FRONT: "on the front: no other trial beats it in every figure"}
+    used = {row.mark for row in shown}
+    if known := [f"{mark} {meaning}" for mark, meaning in meanings.items() if mark in used]:
+        yield "; ".join(known)
+    for row in shown:
+        if row.objections:
+            barred = " may not win" if row.mark == BARRED else ""
+            yield f"{row.mark} {row.name}{barred}: {'; '.join(row.objections)}"
+
+
+def packed(name: Column, wanted: list[Group], shown: list[Row], limit: int) -> list[Group]:
+    """Groups side by side as long as they fit; every table begins with the names."""
+    tables: list[Group] = []
+    for group in wanted:
+        if tables and _width(tables[-1] + group, shown) <= limit:
+            tables[-1] += group
+        else:
+            tables.append((name, *group))
+    return tables
+
+
+def _column_width(column: Column, shown: list[Row]) -> int:
+    return max(len(text) for text in (*column.header, *(column.cell(row) for row in shown)))
+
+
+def _width(columns: Group, shown: list[Row]) -> int:
+    return sum(_column_width(column, shown) for column in columns) + GAP * (len(columns) - 1)
+
+
+def _table(columns: Group, shown: list[Row]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, GAP - 1, 0, 0))
+    for column in columns:
+        justify: JustifyMethod = "left" if column.words else "right"
+        width = _column_width(column, shown)
+        table.add_column(Text("\n".join(column.header)), justify=justify, no_wrap=True, min_width=width)
+    for row in shown:
+        table.add_row(*(Text(column.cell(row)) for column in columns), style=STYLES.get(row.mark))
+    return table
+
+
+@dataclass(frozen=True)
+class _Unclipped:
+    """A table at its full width: on a very narrow console the terminal wraps its lines, rich would cut numbers."""
+
+    table: Table
+    width: int
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield from console.render(self.table, options.update(width=self.width))
+
+
+MAIN = "task"
+
+
+def by_task(shown: list[Row]) -> list[Row]:
+    """Each model on each task, the models of one task together, as in ORTicket's Table 1; nothing for a single task."""
+    tasks = list(dict.fromkeys(name for row in shown for name in _outcomes(row)))
+    if tasks in ([], [MAIN]):
+        return []
+    return [
+        replace(row, name=f"{task}: {row.name}", outcome=_outcomes(row)[task], cost=None, values=(), objections=())
+        for task in tasks
+        for row in shown
+        if task in _outcomes(row)
+    ]
+
+
+def stage_text(summary: Summary) -> str:
+    """How many searches the tickets of all trials and tasks took."""
+    used = [(name, summary.stages[name]) for name in ("mlm_search", "search") if name in summary.stages]
+    said = [f"{name}: {use.computed} computed for {use.asked} trials" for name, use in used]
+    return f"{'; '.join(said)}; none was repeated for a task." if said else ""
+
+
+def head_text(head: MaskedHead | None) -> str:
+    """With what masked language model a ticket was searched: a weak one makes for a search with little to learn."""
+    assert head is not None
+    origin = "The checkpoint has no masked-LM head: one was fitted before the search"
+    if not head.fitted:
+        origin = "The search on masked text used the checkpoint's own masked-LM head"
+    return f"{origin}. It guesses {head.top1:.1f}% of hidden tokens, {head.top10:.1f}% within its ten best."
+
+
+def _outcomes(row: Row) -> dict[str, Outcome]:
+    return {MAIN: row.outcome} | {transfer.name: transfer.outcome for transfer in row.outcome.transfers}
+
+
+TOP = 10
+COST_LEGEND = (
+    "passes, seconds: training cost as a multiple of that of PGD or FreeLB training of the whole model. A pass is "
+    "forward and backward over the training rows, each adversarial pass one; +search adds what finding the ticket took."
+)
+
+
+def print_table(summary: Summary, console: Console, top: int = TOP) -> None:
+    """Print the best `top` trials, the best of every method and their controls, then what can be said of them."""
+    shown = rows(summary, top)
+    say(console, _count(summary, top))
+    if shown:
+        print_rows(console, shown)
+        if tasks := by_task(shown):
+            console.print()
+            say(console, f"The same tickets on every task. {stage_text(summary)}")
+            print_rows(console, tasks)
+        for line in explanations(summary, shown):
+            say(console, line, style="dim")
+    console.print()
+    say(console, summary.selected.reason, style="bold")
+    if summary.selected.trial is not None:
+        say(console, verdict(summary.selected.comparisons))
+    for line in ood_sentences(summary):
+        say(console, line)
+
+
+def explanations(summary: Summary, shown: list[Row]) -> Iterator[str]:
+    """What must be known to read the figures of these rows, beside the legend."""
+    yield from dict.fromkeys(head_text(row.outcome.masked_head) for row in shown if row.outcome.masked_head)
+    fitted = [figures for row in shown for figures in row.outcome.attacks if figures.masked_lm is not None]
+    yield from dict.fromkeys(map(_proposer, fitted))
+    if any(row.cost for row in shown):
+        yield f"{COST_LEGEND} {baselines_text(summary)}"
+
+
+def baselines_text(summary: Summary) -> str:
+    """What training costs are relative to."""
+    trials = {trial.id: f"trial {trial.number}" for trial in summary.trials}
+    return " ".join(_baseline(baseline, trials) for baseline in summary.cost_baselines)
+
+
+def _baseline(baseline: CostBaseline, trials: Mapping[str, str]) -> str:
+    name = ADVERSARIES[baseline.adversary]
+    work = f"{baseline.epochs} epochs of {name}-{baseline.steps}, {baseline.passes:g} passes"
+    if baseline.trial is None:
+        return f"{name} was not run: computed for {work}."
+    return f"{name} is {trials[baseline.trial]}: {work}."
+
+
+def _proposer(figures: AttackFigures) -> str:
+    """Who proposed the words of an attack, if that was fitted for it: a weak one makes for a weak attack."""
+    found = figures.masked_lm
+    assert found is not None
+    accuracy = f"guesses {found.top1:.1f}% of hidden tokens, {found.top10:.1f}% within its ten best"
+    return f"{figures.threat}: the masked language model that proposes its words {accuracy}."
+
+
+def _count(summary: Summary, top: int) -> str:
+    states = Counter(trial.status for trial in summary.trials)
+    parts = ", ".join(f"{number} {status}" for status, number in states.items()) or "none"
+    best = f"; the best {top} are shown" if states["complete"] > top else ""
+    return f"{summary.experiment}: {len(summary.trials)} trials ({parts}){best}"

@@ -1,0 +1,1 @@
+"""The driver of a hyperparameter search: Ray Tune, Optuna, controls, confirmation, plan."""

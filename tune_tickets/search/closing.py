@@ -1,0 +1,363 @@
+"""Closing a search: choosing the winner, comparing it with what stands beside it, and writing it all down."""
+
+import errno
+import platform
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib import metadata
+from pathlib import Path
+from typing import Literal, TypeVar, get_args
+
+from tune_tickets.attacks.changes import sample_substitutions
+from tune_tickets.attacks.threat import ThreatModel
+from tune_tickets.config import Experiment, Settings
+from tune_tickets.config.objective import Objective
+from tune_tickets.config.title import ADVERSARIES
+from tune_tickets.config.training import Adversary
+from tune_tickets.engine.quarantine import to_recompute
+from tune_tickets.engine.runner import Runner
+from tune_tickets.engine.stage import StageKey
+from tune_tickets.engine.store import Store, Unreadable
+from tune_tickets.errors import SearchStopped, TicketsError
+from tune_tickets.reports.artifacts import TICKET_FILE, attacked_records
+from tune_tickets.reports.attacked import substitution_page
+from tune_tickets.reports.comparisons import comparisons, detectable_differences, ood_comparisons
+from tune_tickets.results.folder import Results
+from tune_tickets.results.objective import doubtful_gains, feasible, front, near_constant, ranked
+from tune_tickets.results.records import (
+    ControlRecord,
+    CostBaseline,
+    Detectable,
+    EpochsRecord,
+    Outcome,
+    SearchStatus,
+    Selection,
+    StageRecord,
+    StageUse,
+    Summary,
+    ThreatRecord,
+    TrialRecord,
+)
+from tune_tickets.results.summary import write_summary
+from tune_tickets.search.space import reference
+from tune_tickets.search.trainable import TrialContext
+from tune_tickets.tickets.ticket import Ticket, save_ticket
+from tune_tickets.trial.pipeline import Pipeline
+
+Kind = Literal["pgd", "freelb"]
+
+
+def cost_baselines(experiment: Experiment, trials: list[TrialRecord]) -> tuple[CostBaseline, ...]:
+    """One per adversary: its best trial of this experiment, else what the reference settings would take."""
+    return tuple(
+        _measured(kind, experiment, trials) or _computed(kind, reference(experiment)) for kind in get_args(Kind)
+    )
+
+
+def _measured(kind: Kind, experiment: Experiment, trials: list[TrialRecord]) -> CostBaseline | None:
+    """The best of the fine-tunings with this adversary and nothing else, able to win or not; the earlier of equals."""
+    found = [trial for trial in trials if trial.title == ADVERSARIES[kind] and trial.values]
+    if not found:
+        return None
+    best = max(found, key=lambda trial: (sum(trial.values or ()), -trial.number))
+    if best.cost is None:
+        return None
+    retraining = experiment.at(best.params).retraining
+    return CostBaseline(
+        adversary=kind,
+        trial=best.id,
+        steps=retraining.adversary.steps,
+        epochs=retraining.epochs,
+        passes=best.cost.retraining.passes,
+        seconds=best.cost.retraining.seconds,
+    )
+
+
+def _computed(kind: Kind, settings: Settings) -> CostBaseline:
+    """As many epochs as the controls are trained for."""
+    adversary = Adversary(kind=kind, steps=_steps(settings))
+    epochs = settings.retraining.epochs
+    return CostBaseline(
+        adversary=kind,
+        trial=None,
+        steps=adversary.steps,
+        epochs=epochs,
+        passes=float(epochs * adversary.passes),
+        seconds=None,
+    )
+
+
+def _steps(settings: Settings) -> int:
+    """K of the adversary that the experiment trains with, in its search or its retraining."""
+    for section in (settings.method, settings.retraining):
+        adversary = getattr(section, "adversary", None)
+        if isinstance(adversary, Adversary) and adversary.kind != "none":
+            return adversary.steps
+    return Adversary().steps
+
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_SQLITE = "disk is full"
+"""What SQLite says, under the names that Optuna, SQLAlchemy and MLflow give to it."""
+
+
+@contextmanager
+def naming_a_full_disk(results: Results) -> Iterator[None]:
+    """Turn the errors of a full disk into one that says what to do; all others are left as they are."""
+    try:
+        yield
+    except TicketsError:
+        raise
+    except Exception as error:
+        found = next((each for each in _chain(error) if _of_a_full_disk(each)), None)
+        if found is None:
+            raise
+        place = getattr(found, "filename", None) or results.folder
+        raise SearchStopped(
+            f"the disk is full ({place}). What was finished is kept. Make room ('tune-tickets store prune "
+            f"{results.folder}' says what may go) and go on with: tune-tickets resume {results.folder} --retry-errors"
+        ) from error
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """The error and what it came from."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _of_a_full_disk(error: BaseException) -> bool:
+    return (isinstance(error, OSError) and error.errno in _FULL) or _SQLITE in str(error)
+
+
+def threat_records(
+    threats: Sequence[ThreatModel],
+    seed: int,
+    best: Sequence[TrialRecord],
+    controls: Sequence[ControlRecord],
+    store: Store,
+) -> tuple[ThreatRecord, ...]:
+    """One record per threat model; the substitutions are those made against the winner, else the first control."""
+    model, stages = _judged(best, controls)
+    attacked = attacked_records(stages, store)
+    return tuple(
+        ThreatRecord(
+            name=threat.name,
+            fingerprint=threat.fingerprint,
+            resources=dict(threat.resources),
+            substitutions=sample_substitutions(attacked.get(threat.name, []), seed),
+            substitutions_of=model if threat.name in attacked else None,
+        )
+        for threat in threats
+    )
+
+
+def write_substitutions(threats: Sequence[ThreatRecord], path: Path) -> None:
+    """The samples as a page to read; no page if nothing was attacked."""
+    pages = [
+        substitution_page(threat.name, threat.substitutions_of, threat.substitutions)
+        for threat in threats
+        if threat.substitutions_of is not None
+    ]
+    if pages:
+        path.write_text("\n".join(pages), encoding="utf-8")
+
+
+def _judged(
+    best: Sequence[TrialRecord], controls: Sequence[ControlRecord]
+) -> tuple[str | None, tuple[StageRecord, ...]]:
+    if best:
+        return best[0].id, best[0].stages
+    return (controls[0].name, controls[0].stages) if controls else (None, ())
+
+
+Measured = TypeVar("Measured", TrialRecord, ControlRecord)
+_PACKAGES = (
+    "tune_tickets",
+    "torch",
+    "transformers",
+    "datasets",
+    "ray",
+    "optuna",
+    "textattack",
+    "mlflow",
+    "pydantic",
+)  # fmt: skip
+
+
+def close_search(
+    experiment: Experiment,
+    threats: Sequence[ThreatModel],
+    results: Results,
+    trials: list[TrialRecord],
+    controls: list[ControlRecord],
+    status: SearchStatus,
+    seconds: float,
+    stopped_by: str | None = None,
+    spent: Mapping[str, float] | None = None,
+    epochs: Sequence[EpochsRecord] = (),
+) -> Summary:
+    """Choose, save the best ticket, write `summary.json` and a sample of substitutions."""
+    trials, controls = _with_notes(trials, controls), _with_notes(controls, controls, experiment.settings.objective)
+    best = ranked(trials)
+    problem = _save_ticket(experiment, best[0], results) if best else None
+    records = threat_records(threats, experiment.settings.seed, best, controls, Store(results.store_url))
+    summary = Summary(
+        experiment=experiment.settings.name,
+        config_digest=experiment.digest,
+        seed=experiment.settings.seed,
+        status=status,
+        stopped_by=stopped_by if status in ("stopped", "failed") else None,
+        spent=dict(spent or {}),
+        trials=tuple(trials),
+        controls=tuple(controls),
+        epochs=tuple(epochs),
+        selected=_select(best, trials, controls, results, problem),
+        front=tuple(trial.id for trial in front(trials)),
+        threat_models=records,
+        cost_baselines=cost_baselines(experiment, trials),
+        uses_ood_information=any(trial.uses_ood_information for trial in trials),
+        detectable=_detectable(best, trials, controls),
+        stages=_stage_use(trials, controls, epochs),
+        versions=_versions(),
+        total_seconds=seconds,
+    )
+    write_summary(summary, results.folder)
+    write_substitutions(records, results.substitutions)
+    return summary
+
+
+def _select(
+    best: list[TrialRecord],
+    trials: list[TrialRecord],
+    controls: list[ControlRecord],
+    results: Results,
+    problem: str | None,
+) -> Selection:
+    if not best:
+        return Selection(trial=None, ticket=None, reason=_why_none(trials))
+    winner = best[0]
+    others: dict[str, Outcome] = {control.name: control.outcome for control in controls if control.like is None}
+    if len(best) > 1 and best[1].outcome is not None:
+        others[f"the next best, {best[1].id}"] = best[1].outcome
+    assert winner.outcome is not None
+    assert winner.values is not None
+    return Selection(
+        trial=winner.id,
+        ticket=results.ticket.name if problem is None else None,
+        reason=f"{why_chosen(best)}{problem or ''}",
+        comparisons=comparisons(winner.outcome, others),
+        ood=ood_comparisons(winner.outcome, others),
+    )
+
+
+def why_chosen(best: list[TrialRecord]) -> str:
+    """What the first of the tickets that may win is chosen for."""
+    metrics, said = best[0].metrics, {"clean": "clean", "aua": "under attack"}
+    figures = ", ".join(f"{word} {metrics[name]:.1f}%" for name, word in said.items() if name in metrics)
+    rank = f"the best of the {len(best)} tickets that may win" if len(best) > 1 else "the only ticket that may win"
+    return f"{best[0].id} is {rank} ({figures})."
+
+
+def _with_notes(
+    records: list[Measured], controls: list[ControlRecord], objective: Objective | None = None
+) -> list[Measured]:
+    """The records with what must be known of their OOD figures beside those of the dense control.
+
+    By the `objective` a control is noted that answers the same for everything; trials were judged by it already.
+    """
+    dense = _dense(controls)
+    return [
+        record
+        if record.outcome is None
+        else record.model_copy(update={"outcome": _noted(record.outcome, dense, objective)})
+        for record in records
+    ]
+
+
+def _noted(outcome: Outcome, dense: Outcome | None, objective: Objective | None) -> Outcome:
+    constant = near_constant(objective, outcome.metrics()) if objective is not None else ()
+    return outcome.model_copy(update={"notes": (*constant, *doubtful_gains(outcome, dense))})
+
+
+def _detectable(
+    best: list[TrialRecord], trials: list[TrialRecord], controls: list[ControlRecord]
+) -> tuple[Detectable, ...]:
+    """For the winner, else any measured trial, beside the dense control."""
+    found = [trial.outcome for trial in (*best, *trials) if trial.outcome is not None]
+    return detectable_differences(found[0], _dense(controls)) if found and found[0].ood else ()
+
+
+def _dense(controls: list[ControlRecord]) -> Outcome | None:
+    return next((control.outcome for control in controls if control.kind == "dense"), None)
+
+
+def _why_none(trials: list[TrialRecord]) -> str:
+    complete = [trial for trial in trials if trial.status == "complete"]
+    if not complete:
+        return "No trial was measured to its end, so no ticket is selected."
+    assert not feasible(trials)
+    return (
+        f"None of the {len(complete)} measured tickets may win: each is below the floor on clean accuracy, misses a "
+        "constraint or answers almost the same for every row. Prune less, train longer, or loosen the objective."
+    )
+
+
+def _save_ticket(experiment: Experiment, winner: TrialRecord, results: Results) -> str | None:
+    """The winner, and beside it what became of it on each further task; gives what is wrong with the store, if so."""
+    assert winner.outcome is not None
+    store = Store(results.store_url)
+    method = experiment.at(winner.params).method.kind
+    models = {results.ticket: winner.outcome}
+    models |= {results.ticket_on(transfer.name): transfer.outcome for transfer in winner.outcome.transfers}
+    for path, outcome in models.items():
+        try:
+            trained = store.require(trained_by(outcome))
+            ticket = Ticket.from_bytes(store.read(trained, TICKET_FILE), where=TICKET_FILE)
+        except Unreadable as damage:
+            return f" It could not be saved: {damage}."
+        story = replace(ticket.metadata, method=method, params=winner.params, metrics=outcome.metrics())
+        save_ticket(replace(ticket, metadata=story), path)
+    return None
+
+
+def regain_weights(context: TrialContext, runner: Runner, winner: TrialRecord) -> None:
+    """Compute the winner's weights again, while there are workers, if the store has lost them."""
+    assert winner.outcome is not None
+    pipeline = Pipeline(context.experiment.at(winner.params), context.world, runner)
+    for outcome in (winner.outcome, *(transfer.outcome for transfer in winner.outcome.transfers)):
+        stage = to_recompute(Store(context.store_url), trained_by(outcome))
+        if stage is not None:
+            pipeline.recompute(stage)
+
+
+def trained_by(outcome: Outcome) -> StageKey:
+    """The stage that has trained the model behind the figures."""
+    return StageKey("retrain", outcome.retrain_digest, outcome.retrain_digest)
+
+
+def _stage_use(
+    trials: list[TrialRecord], controls: list[ControlRecord], epochs: Sequence[EpochsRecord]
+) -> dict[str, StageUse]:
+    stages: dict[str, list[StageRecord]] = defaultdict(list)
+    models: tuple[TrialRecord | ControlRecord | EpochsRecord, ...] = (*controls, *trials, *epochs)
+    own = [model.stages for model in models]
+    outcomes = (*(control.outcome for control in controls), *(trial.outcome for trial in trials))
+    transfers = [transfer for outcome in outcomes if outcome is not None for transfer in outcome.transfers]
+    for found in (*own, *(transfer.stages for transfer in transfers)):
+        for stage in found:
+            stages[stage.name].append(stage)
+    return {
+        name: StageUse(
+            asked=len(records),
+            computed=sum(not record.cached for record in records),
+            seconds=sum(record.seconds for record in records if not record.cached),
+        )
+        for name, records in stages.items()
+    }
+
+
+def _versions() -> dict[str, str]:
+    return {"python": platform.python_version(), **{name: metadata.version(name) for name in _PACKAGES}}

@@ -1,0 +1,363 @@
+"""Checks before anything is spent: the rows, the backbone, the threat models, and what a trial could ask of them."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+
+from tune_tickets.attacks.threat import ThreatModel, threat_of, threats_of, with_resources
+from tune_tickets.config import Experiment, Settings
+from tune_tickets.config.domain import Scalar
+from tune_tickets.config.loading import fill
+from tune_tickets.config.method import EarlyBird, RandomTicket
+from tune_tickets.config.orticket import CORPUS, ORTicket
+from tune_tickets.config.source import KeyPath, split
+from tune_tickets.config.task import Planted, Task
+from tune_tickets.config.training import ENCODER_INPUT
+from tune_tickets.data.bias import WordVectors
+from tune_tickets.data.rows import rows_digest
+from tune_tickets.data.task import TaskData, load_task
+from tune_tickets.engine.stage import Stage, StageKey
+from tune_tickets.engine.store import Store
+from tune_tickets.errors import ConfigError, ResourceError, Unreachable
+from tune_tickets.models.anatomy import Anatomy
+from tune_tickets.models.given import given_mask
+from tune_tickets.models.inspection import inspect_backbone, unreadable_markers
+from tune_tickets.models.source import backbone_fingerprint
+from tune_tickets.results.objective import falling
+from tune_tickets.search.space import trials_wanted, warm_starts
+from tune_tickets.tickets.drawing import cut_count
+from tune_tickets.tracking.inputs import RowsRecord, SearchInputs, ThreatInput
+from tune_tickets.trial.bodies.draw import Mask
+from tune_tickets.trial.corpus import (
+    corpus_stage,
+    corpus_texts,
+    keep_corpus,
+    masked_lm_model,
+    masked_lm_stage,
+    search_texts,
+)
+from tune_tickets.trial.given import keep_mask, mask_key
+from tune_tickets.trial.pipeline import World
+from tune_tickets.trial.rows import keep_rows, read_rows, rows_stage
+from tune_tickets.trial.twins import keep_twins, ood_train_stage, twin_stage
+from tune_tickets.trial.vectors import keep_vectors, task_vectors, vectors_stage
+
+_SRNETS = "srnets"
+
+
+def further_rows(settings: Settings, unseen: list[str]) -> dict[str, TaskData]:
+    """The rows of every task under `transfer`, by name; what is out of reach is added to `unseen`."""
+    found = {}
+    for name, other in settings.transfer.items():
+        try:
+            found[name] = load_task(other.task, settings.seed)
+        except Unreachable as error:
+            unseen.append(f"transfer.{name}: {error}")
+    return found
+
+
+def texts_searched_on(experiment: Experiment, unseen: list[str]) -> dict[str, tuple[str, ...]]:
+    """The texts of every corpus a trial could search on, by its name; what is out of reach is added to `unseen`."""
+    found = {}
+    for method in masked_searches(experiment):
+        try:
+            found[method.corpus] = search_texts(method, experiment.settings.seed)
+        except Unreachable as error:
+            unseen.append(f"method.corpus: {error}")
+    return found
+
+
+def masked_searches(experiment: Experiment) -> list[ORTicket]:
+    """The searches on masked text that a trial could ask for, one per corpus."""
+    domains = experiment.domains
+    if "method.rows" in domains:
+        raise experiment.source.error(
+            split("method.rows"), "cannot be searched: the texts are read once, before the first trial; give a number"
+        )
+    wanted: dict[str, Scalar] = {"method.kind": "orticket", "method.search_on": CORPUS}
+    forced = {name: value for name, value in wanted.items() if name in domains and domains[name].contains(value)}
+    corpora = domains["method.corpus"].corners() if "method.corpus" in domains else [None]
+    points = [forced | ({} if corpus is None else {"method.corpus": corpus}) for corpus in corpora]
+    methods = [experiment.at(fill(experiment.document, domains, point)).method for point in points]
+    return [method for method in methods if isinstance(method, ORTicket) and method.search_on == CORPUS]
+
+
+def check_labels(experiment: Experiment, data: TaskData | None, transfers: Mapping[str, TaskData]) -> None:
+    """SRNets prune the classifier too, so their mask fits only tasks with as many labels."""
+    kind = experiment.domains.get("method.kind")
+    if data is None or _SRNETS not in (kind.corners() if kind is not None else [experiment.settings.method.kind]):
+        return
+    for name, other in transfers.items():
+        if len(other.labels) != len(data.labels):
+            raise experiment.source.error(
+                ("transfer", name),
+                f"the task has {len(other.labels)} labels and the main one {len(data.labels)}, but the mask of method "
+                f"{_SRNETS} covers the classifier as well: take tasks with as many labels, or another method",
+            )
+
+
+def check_lengths(experiment: Experiment) -> None:
+    """Whether the backbone has positions for the texts of every task and for the blocks of a search."""
+    model = experiment.settings.model
+    for name, other in experiment.settings.transfer.items():
+        inspect_backbone(model, other.task.max_length, f"transfer.{name}.task.max_length")
+    for method in masked_searches(experiment):
+        inspect_backbone(model, method.block, "method.block")
+        inspect_backbone(model, method.head.max_length, "method.head.max_length")
+
+
+def search_inputs(settings: Settings, world: World, store: Store) -> SearchInputs:
+    """Read back from the store what preflight has put there."""
+    rows = list(_rows(settings.task, world.data, store))
+    for name, key in world.transfers.items():
+        rows += _rows(settings.transfer[name].task, key, store)
+    return SearchInputs(tuple(rows), tuple(_threat(threat) for threat in world.threats))
+
+
+def _rows(task: Task, key: StageKey, store: Store) -> Iterator[RowsRecord]:
+    kept = store.find(key.name, key.digest)
+    if kept is None:
+        return
+    found = read_rows(store, kept)
+    for context, examples in (("train", found.train), ("select", found.select)):
+        digest = rows_digest((row.texts, row.label) for row in examples)
+        name = f"{task.source} ({context})"
+        yield RowsRecord(name, context, digest, task.source, len(examples), found.columns, found.labels)
+
+
+def _threat(threat: ThreatModel) -> ThreatInput:
+    return ThreatInput(threat.name, threat.fingerprint, dict(threat.resources))
+
+
+def measured(settings: Settings) -> tuple[str, ...]:
+    """The metrics with a direction that every finished trial has: all but flops are the better the higher."""
+    attacked = tuple(f"aua/{threat.name}" for threat in threats_of(settings.evaluation))
+    twins = tuple(f"ood/{name}" for name in settings.task.twins)
+    apart = ("ood", *twins) if twins else ()
+    lost = ("sparsity", "sparsity/heads", "sparsity/neurons", "sparsity/weights", "flops")
+    own = ("clean", "aua", *attacked, "weighted_f1")
+    further = tuple(f"transfer/{task}/{name}" for task in settings.transfer for name in own)
+    means = ("mean/clean", "mean/aua") if further else ()
+    return (*own, *apart, *lost, *means, *further)
+
+
+def check_objective(experiment: Experiment) -> None:
+    """Refuse an objective made of what is not measured, or whose early exit could end a ticket that would win."""
+    settings = experiment.settings
+    known = measured(settings)
+    for place, metric in _named(settings):
+        if metric not in known:
+            instead = ". For latency take flops, which is the same on every machine" if metric == "latency" else ""
+            raise experiment.source.error(
+                place, f"{metric!r} is not measured in this experiment; what is: {', '.join(known)}{instead}"
+            )
+    if settings.evaluation.early_exit and (found := falling(settings.objective)):
+        raise experiment.source.error(
+            ("evaluation", "early_exit"),
+            f"cannot be exact under the constraint {found[0]}: a ticket may look hopeless before its last row is "
+            "attacked and meet it then. Set early_exit to false, or leave the constraint out",
+        )
+
+
+def _named(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
+    """Every metric the objective reads, and where it is named."""
+    objective = settings.objective
+    key = {"weighted": "weights", "constrained": "maximise"}.get(objective.kind, "metrics")
+    for metric in objective.valued:
+        yield ("objective", key), metric
+    for index, constraint in enumerate(objective.constraints):
+        yield ("objective", "constraints", index, "metric"), constraint.metric
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a look found. What it could not see, because it is on the hub or not fetched, is in `unseen`, in words."""
+
+    data: TaskData | None
+    anatomy: Anatomy | None
+    masks: dict[str, Mask]
+    """Those of the ticket files that a trial could name, by path."""
+    threats: tuple[ThreatModel, ...]
+    texts: tuple[str, ...] | None
+    """Those that a masked language model is fitted on, if an attack takes one."""
+    vectors: dict[str, WordVectors]
+    """Those of the fastText files that a bias model could name, by path."""
+    unseen: tuple[str, ...]
+    transfers: dict[str, TaskData] = field(default_factory=dict)
+    """The rows of further tasks, by name."""
+    search_texts: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Those that tickets are searched on, by corpus."""
+
+
+def preflight(experiment: Experiment, store: Store) -> World:
+    """Check everything, then put into the store what stages will read: rows, plain texts, masks of tickets named."""
+    seen = look(experiment)
+    world = world_of(experiment, seen)
+    if world is None or seen.data is None:
+        raise ResourceError("\n\n".join(seen.unseen))
+    for data in (seen.data, *seen.transfers.values()):
+        keep_rows(store, data)
+    keep_twins(store, seen.data)
+    for mask in seen.masks.values():
+        keep_mask(store, mask)
+    for texts in (*seen.search_texts.values(), *([] if seen.texts is None else [seen.texts])):
+        keep_corpus(store, texts)
+    for vectors in seen.vectors.values():
+        keep_vectors(store, vectors)
+    return world
+
+
+def look(experiment: Experiment) -> Seen:
+    """Whether the experiment can be run, as far as it can be told from here; writes nothing."""
+    settings = experiment.settings
+    warm_starts(experiment)
+    _check_threats(experiment)
+    check_objective(experiment)
+    trials_wanted(experiment)  # refuses a grid over what has none
+    data = anatomy = texts = None
+    masks: dict[str, Mask] = {}
+    vectors: dict[str, WordVectors] = {}
+    threats: list[ThreatModel] = []
+    unseen: list[str] = []
+    try:
+        anatomy = _check_backbone(experiment)
+        masks = {path: given_mask(path, settings.model) for path in _named_tickets(experiment)}
+    except Unreachable as error:
+        unseen.append(str(error))
+    try:
+        data = load_task(settings.task, settings.seed)
+        texts = corpus_texts(settings, data.train) if _fits_masked_lm(settings) else None
+        vectors = {path: task_vectors(path, data) for path in _named_vectors(experiment)}
+    except Unreachable as error:
+        unseen.append(str(error))
+    transfers, search_texts = further_rows(settings, unseen), texts_searched_on(experiment, unseen)
+    check_labels(experiment, data, transfers)
+    masked_lm = None if anatomy is None or texts is None else _masked_lm(settings, texts)
+    for threat in threats_of(settings.evaluation):
+        if threat.fits_masked_lm and masked_lm is None:
+            continue  # the backbone or the rows are unseen, which is said already
+        try:
+            threats.append(with_resources(threat, masked_lm))
+        except ResourceError as error:
+            unseen.append(str(error))
+    said = tuple(dict.fromkeys(unseen))
+    return Seen(data, anatomy, masks, tuple(threats), texts, vectors, said, transfers, search_texts)
+
+
+def world_of(experiment: Experiment, seen: Seen) -> World | None:
+    """The identities that enter the digests of stages; None if something could not be seen."""
+    if seen.data is None or seen.anatomy is None or seen.unseen:
+        return None
+    return World(
+        data=_key(rows_stage(seen.data)),
+        model_fingerprint=backbone_fingerprint(experiment.settings.model),
+        anatomy=asdict(seen.anatomy),
+        threats=seen.threats,
+        tickets={path: mask_key(mask) for path, mask in seen.masks.items()},
+        corpus=None if seen.texts is None else _key(corpus_stage(seen.texts)),
+        twins={twin.name: _key(twin_stage(twin)) for twin in seen.data.ood},
+        ood_train=_key(ood_train_stage(seen.data.ood_train)) if seen.data.ood_train else None,
+        vectors={path: _key(vectors_stage(vectors)) for path, vectors in seen.vectors.items()},
+        transfers={name: _key(rows_stage(data)) for name, data in seen.transfers.items()},
+        search_texts={corpus: _key(corpus_stage(texts)) for corpus, texts in seen.search_texts.items()},
+    )
+
+
+def _key(stage: Stage) -> StageKey:
+    return StageKey(stage.name, stage.digest, content=stage.digest)
+
+
+def _fits_masked_lm(settings: Settings) -> bool:
+    return any(threat.fits_masked_lm for threat in threats_of(settings.evaluation))
+
+
+def _masked_lm(settings: Settings, texts: tuple[str, ...]) -> str:
+    """Who will propose the words: the identity of the stage that fits the masked language model."""
+    return masked_lm_stage(settings, backbone_fingerprint(settings.model), _key(corpus_stage(texts))).digest
+
+
+def _check_threats(experiment: Experiment) -> None:
+    for index, attack in enumerate(experiment.settings.evaluation.attacks):
+        try:
+            threat_of(attack, None)
+        except ConfigError as error:
+            raise experiment.source.error(("evaluation", "attacks", index), str(error)) from None
+    names = [threat.name for threat in threats_of(experiment.settings.evaluation)]
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise experiment.source.error(("evaluation", "attacks", index), f"{name!r} stands there twice")
+
+
+def _check_backbone(experiment: Experiment) -> Anatomy:
+    settings = experiment.settings
+    anatomy = inspect_backbone(settings.model, settings.task.max_length)
+    if _fits_masked_lm(settings):
+        length = settings.evaluation.masked_lm.max_length
+        inspect_backbone(masked_lm_model(settings), length, "evaluation.masked_lm.max_length")
+    if settings.task.planted is not None:
+        _check_markers(experiment, settings.task.planted)
+    check_lengths(experiment)
+    if isinstance(settings.method, EarlyBird | RandomTicket):
+        own = [f"transfer.{name}.drawing" for name, other in settings.transfer.items() if other.drawing is not None]
+        for drawing in ("method.drawing", *own):
+            _check_ratio(experiment, anatomy, drawing)
+    return anatomy
+
+
+def _check_markers(experiment: Experiment, planted: Planted) -> None:
+    """A bias that the tokenizer hides is no bias."""
+    unreadable = unreadable_markers(experiment.settings.model, planted.markers)
+    if unreadable:
+        raise experiment.source.error(
+            ("task", "planted", "markers"),
+            f"{', '.join(map(repr, unreadable))} would not reach the model as a token of its own; choose common words "
+            "or signs of its vocabulary",
+        )
+
+
+def _named_tickets(experiment: Experiment) -> list[str]:
+    if not isinstance(experiment.settings.method, RandomTicket) and "method.like" not in experiment.domains:
+        return []
+    return [str(path) for path in _options(experiment, "method.like") if path is not None]
+
+
+def _named_vectors(experiment: Experiment) -> set[str]:
+    """The files that bias models take word vectors from, wherever the document names them."""
+    named: set[str] = set()
+
+    def walk(node: object, path: tuple[str, ...]) -> None:
+        if path[-2:] == ("bias", "vectors"):
+            domain = experiment.domains.get(".".join(path))
+            named.update(map(str, domain.corners() if domain is not None else [node]))
+        elif isinstance(node, dict):
+            for key, value in node.items():
+                walk(value, (*path, str(key)))
+
+    walk(experiment.document, ())
+    return named - {ENCODER_INPUT}
+
+
+def _check_ratio(experiment: Experiment, anatomy: Anatomy, drawing: str) -> None:
+    """Every layer keeps a head, whatever ratio and scope a trial draws."""
+    for scope in _options(experiment, f"{drawing}.heads_scope"):
+        layers = 1 if scope == "layer" else anatomy.layers
+        most = layers * (anatomy.heads - 1)
+        for ratio in _options(experiment, f"{drawing}.heads"):
+            cut = cut_count(float(ratio), layers * anatomy.heads)  # type: ignore[arg-type]
+            if cut > most:
+                where = "each layer" if scope == "layer" else "the model"
+                raise experiment.source.error(
+                    split(f"{drawing}.heads"),
+                    f"{float(ratio):g} would remove {cut} of the {layers * anatomy.heads} heads of {where}, "  # type: ignore[arg-type]
+                    f"but every layer keeps at least one, so at most {most} can go: "
+                    f"lower it to {most / (layers * anatomy.heads):.4g} or less",
+                )
+
+
+def _options(experiment: Experiment, name: str) -> list[object]:
+    """All values a setting can take, by their bounds."""
+    if name in experiment.domains:
+        return list(experiment.domains[name].corners())
+    value: object = experiment.settings
+    for part in split(name):
+        value = value[part] if isinstance(value, dict) else getattr(value, str(part))
+    return [value]

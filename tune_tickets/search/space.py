@@ -1,0 +1,148 @@
+"""The points a search tries: warm starts, grid, samples of the domains."""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from tune_tickets.config import Experiment, Settings
+from tune_tickets.config.domain import Choice, Domain, Int, LogUniform, Scalar, Uniform
+from tune_tickets.config.loading import active, fill
+from tune_tickets.config.section import parse_fraction
+from tune_tickets.config.source import KeyPath, split
+
+Point = dict[str, Scalar]
+MOST_POINTS = 100_000
+
+
+def grid(experiment: Experiment) -> list[Point]:
+    """Every combination of values that a trial can draw; domains whose conditions do not hold are absent from it."""
+    values = {name: _values(name, domain, experiment) for name, domain in experiment.domains.items()}
+    points: list[Point] = []
+    for point in _walk(experiment, values, list(values), {}):
+        if len(points) == MOST_POINTS:
+            message = f"the grid has more than {MOST_POINTS} points: search fewer values, or take another sampler"
+            raise experiment.source.error(("search", "sampler"), message)
+        points.append(point)
+    return points
+
+
+def trials_wanted(experiment: Experiment) -> int:
+    """How many trials a search has: `search.trials`, and no more than its grid has points."""
+    search = experiment.settings.search
+    return min(search.trials, len(grid(experiment))) if search.sampler == "grid" else search.trials
+
+
+def _walk(experiment: Experiment, values: dict[str, list[Scalar]], names: list[str], point: Point) -> Iterator[Point]:
+    if not names:
+        yield point
+    elif active(experiment.domains[names[0]], point, experiment.document):
+        for value in values[names[0]]:
+            yield from _walk(experiment, values, names[1:], {**point, names[0]: value})
+    else:
+        yield from _walk(experiment, values, names[1:], point)
+
+
+def _values(name: str, domain: Domain, experiment: Experiment) -> list[Scalar]:
+    match domain:
+        case Choice(choice=choices):
+            return list(choices)
+        case Int(int=(first, last), step=stride):
+            return list(range(first, last + 1, stride))
+        case Uniform(uniform=(low, high), step=float(step)):
+            ticks = int((high - low) / step + 1e-9)
+            # Rounded as drawn values are: 0.30000000000000004 would share no stage with 0.3.
+            return [float(f"{low + tick * step:.12g}") for tick in range(ticks + 1)]
+        case _:
+            raise experiment.source.error(
+                split(name),
+                "a continuous domain has no grid: give it a step (uniform), list its values as {choice: [...]}, "
+                "or take another search.sampler",
+            )
+
+
+def warm_starts(experiment: Experiment) -> list[dict[str, Scalar]]:
+    """The points of `search.warm_starts`; each key must be a search domain and each value lie inside it."""
+    points = []
+    for index, raw in enumerate(experiment.settings.search.warm_starts):
+        place: KeyPath = ("search", "warm_starts", index)
+        # A domain that an override has fixed is no longer searched; the rest of the point still stands.
+        fixed = [name for name in raw if name not in experiment.domains and _overridden(name, experiment)]
+        point = {name: parse_fraction(value) for name, value in raw.items() if name not in fixed}
+        _check_names(point, place, experiment)
+        for name, value in point.items():
+            domain = experiment.domains[name]
+            if not domain.contains(value):
+                allowed = domain.model_dump(mode="json", exclude={"when"}, exclude_defaults=True)
+                raise experiment.source.error((*place, name), f"{value!r} lies outside the search domain {allowed}")
+            if not active(domain, point, experiment.document):
+                raise experiment.source.error(
+                    (*place, name), f"would be ignored: the condition {domain.when} does not hold at this point"
+                )
+        points.append(point)
+    return points
+
+
+def warm_start_note(experiment: Experiment) -> str | None:
+    """What a user should know of warm starts for which a search has no trials; None if nothing."""
+    given, trials = len(experiment.settings.search.warm_starts), experiment.settings.search.trials
+    if given <= trials:
+        return None
+    return (
+        f"Of {given} warm starts search.trials={trials} has room for {trials}: the others wait until the "
+        "search is given more trials."
+    )
+
+
+def _overridden(name: str, experiment: Experiment) -> bool:
+    """Whether an override has put a value there, or in the place of a section above."""
+    path = split(name)
+    return any(path[:length] in experiment.source.overrides for length in range(1, len(path) + 1))
+
+
+def _check_names(point: dict[str, Scalar], place: KeyPath, experiment: Experiment) -> None:
+    for name in point:
+        if name not in experiment.domains:
+            known = ", ".join(experiment.domains) or "none"
+            raise experiment.source.error((*place, name), f"is not a search domain; those of this file are: {known}")
+
+
+def reference(experiment: Experiment) -> Settings:
+    """The first warm-start point, completed by the first value of every other domain.
+
+    Controls must be one fixed model for all trials, also where the retraining itself is searched.
+    """
+    points = warm_starts(experiment)
+    return experiment.at(fill(experiment.document, experiment.domains, points[0] if points else {}))
+
+
+class Suggester(Protocol):
+    """The part of an Optuna trial that sampling uses."""
+
+    def suggest_float(
+        self, name: str, low: float, high: float, *, step: float | None = None, log: bool = False
+    ) -> float: ...
+
+    def suggest_int(self, name: str, low: int, high: int, *, step: int = 1) -> int: ...
+
+    def suggest_categorical(self, name: str, choices: tuple[Scalar, ...]) -> Scalar: ...
+
+
+def sample(experiment: Experiment, trial: Suggester) -> dict[str, Scalar]:
+    """Draw a value for every domain whose conditions are met, conditions first."""
+    params: dict[str, Scalar] = {}
+    for name, domain in experiment.domains.items():
+        if active(domain, params, experiment.document):
+            params[name] = _draw(name, domain, trial)
+    return params
+
+
+def _draw(name: str, domain: Domain, trial: Suggester) -> Scalar:
+    match domain:
+        case Uniform(uniform=(low, high), step=step):
+            # Without the rounding a grid has points such as 0.30000000000000004, which share no stage with 0.3.
+            return float(f"{trial.suggest_float(name, low, high, step=step):.12g}")
+        case LogUniform(log_uniform=(low, high)):
+            return trial.suggest_float(name, low, high, log=True)
+        case Int(int=(first, last), step=stride):
+            return trial.suggest_int(name, first, last, step=stride)
+        case Choice(choice=choices):
+            return trial.suggest_categorical(name, choices)

@@ -1,0 +1,91 @@
+"""The Ray Tune side of a trial: a light coordinator that asks the broker for stages and reports what they say.
+
+It imports no torch: its process only waits, and holds neither CPU nor GPU.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import ray
+from ray import tune
+
+from tune_tickets.config import Experiment
+from tune_tickets.config.domain import Scalar
+from tune_tickets.engine.client import BrokerRunner
+from tune_tickets.results.objective import beats, judge, names, reachable
+from tune_tickets.results.records import Outcome
+from tune_tickets.search.space import reference
+from tune_tickets.trial.attacking import Beaten
+from tune_tickets.trial.measuring import Rival
+from tune_tickets.trial.pipeline import Pipeline, World
+
+EPOCH = "epoch"
+BOUND = "bound"
+"""The best values that were left for a trial which was given up because they lose."""
+FAILED = "failed"
+"""Why a trial has no verdict: the last word of one that met an error."""
+PROBE = "probe_score"
+"""What ASHA looks at: the geometric mean of kappa on clean rows and accuracy under an embedding-space attack."""
+
+
+@dataclass(frozen=True)
+class TrialContext:
+    """What every trial of an experiment shares."""
+
+    experiment: Experiment
+    world: World
+    store_url: str
+    broker: str
+
+
+def run_trial(params: dict[str, Scalar], context: TrialContext) -> None:
+    """Find, train and measure one ticket; the last report carries the verdict, or why there is none."""
+    runner = BrokerRunner(ray.get_actor(context.broker), context.store_url, tune.get_context().get_trial_id())
+    pipeline = Pipeline(context.experiment.at(params), context.world, runner)
+
+    def report(result: dict[str, Any]) -> None:
+        # As JSON text: Tune flattens nested results.
+        tune.report({**result, "stages": json.dumps([stage.model_dump(mode="json") for stage in pipeline.stages])})
+
+    rival = _rival(context, runner) if pipeline.settings.evaluation.early_exit else None
+    try:
+        outcome = pipeline.find_ticket(lambda record: report({"record": record, **_rung(record)}), rival)
+        dense = dense_control(context, runner)
+    except Beaten as beaten:
+        report({BOUND: list(beaten.bound), "attacked_rows": beaten.rows, "note": str(beaten)})
+        return
+    except Exception as error:
+        report({FAILED: str(error)})  # not raised: what raises or dies without a word is started again
+        return
+    objective = pipeline.settings.objective
+    verdict = judge(objective, outcome, dense)
+    outcome = outcome.model_copy(update={"flags": verdict.objections})
+    values = dict(zip(names(objective), verdict.values, strict=True))
+    report({**values, "outcome": outcome.model_dump_json()})
+
+
+def dense_control(context: TrialContext, runner: BrokerRunner) -> Outcome | None:
+    """The dense control, shared by all trials through the store."""
+    if not context.experiment.settings.controls.dense:
+        return None
+    return Pipeline(reference(context.experiment), context.world, runner).dense_control(lambda record: None)
+
+
+def _rival(context: TrialContext, runner: BrokerRunner) -> Rival:
+    """What the best finished trials leave for the others to reach."""
+    objective = context.experiment.settings.objective
+    dense = cache(lambda: dense_control(context, runner))
+
+    def losing(metrics: Mapping[str, float]) -> tuple[float, ...] | None:
+        within_reach = reachable(objective, metrics, dense())
+        return within_reach if any(beats(best, within_reach) for best in runner.best_values()) else None
+
+    return losing
+
+
+def _rung(record: dict[str, Any]) -> dict[str, Any]:
+    """What ASHA looks at; only records of an epoch of retraining have it."""
+    return {EPOCH: record[EPOCH], PROBE: record[PROBE]} if PROBE in record else {}

@@ -1,1 +1,0 @@
-"""Searcher, scheduler, tuner, plan and preflight: the driver's side of a search."""
