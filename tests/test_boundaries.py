@@ -20,13 +20,12 @@ MAY_IMPORT = {
     "attacks": {"models", "data", "results"},
     "engine": set(),
     "methods": PARTS | {"engine", "results"},
-    "trial": PARTS | {"engine", "results", "methods"},
     "tracking": {"results"},
-    "reports": PARTS | {"engine", "results", "methods", "trial", "tracking"},
+    "reports": PARTS | {"engine", "results", "methods", "tracking"},
     "export": {"models", "tickets", "results", "reports"},
-    "search": PARTS | {"engine", "results", "methods", "trial", "tracking", "reports"},
-    "api": PARTS | {"engine", "results", "search", "reports"},
-    "cli": PARTS | {"engine", "results", "search", "reports", "tracking", "export", "api"},
+    "search": PARTS | {"engine", "results", "methods", "tracking", "reports"},
+    "api": PARTS | {"engine", "results", "methods", "search", "reports"},
+    "cli": PARTS | {"engine", "results", "methods", "search", "reports", "tracking", "export", "api"},
 }
 ONLY_IN = {
     "textattack": {"attacks"},

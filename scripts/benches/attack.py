@@ -20,6 +20,7 @@ from tune_tickets.config.evaluation import MaskedLM as MaskedLMSettings
 from tune_tickets.config.task import Model, Rows, Task
 from tune_tickets.config.training import Adversary
 from tune_tickets.data.task import TaskData, attack_sample, load_task
+from tune_tickets.methods.bodies.start import encode_rows
 from tune_tickets.models.backbone import load_backbone
 from tune_tickets.models.masked_lm import load_masked_lm_backbone
 from tune_tickets.training.batches import Batches
@@ -35,7 +36,6 @@ from tune_tickets.training.masked_lm import (
 )
 from tune_tickets.training.schedule import build_optimizer
 from tune_tickets.training.state import TrainState
-from tune_tickets.trial.backbone import encode_rows
 
 if TYPE_CHECKING:
     from tune_tickets.attacks.masked_words import MaskedLM

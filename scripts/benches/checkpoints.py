@@ -15,8 +15,8 @@ from benches.masks import dense_steps, network_of, rows_of
 from benches.timing import Json, compared, interleaved, write_json
 from tune_tickets.config.training import Adversary
 from tune_tickets.engine.checkpoint import Keeper
-from tune_tickets.engine.stage import Stage
 from tune_tickets.engine.store import Store
+from tune_tickets.methods.stages import Corpus
 from tune_tickets.training.schedule import LEAST_STEPS
 from tune_tickets.training.state import TrainState
 
@@ -52,7 +52,7 @@ def _compare(
     model: str, tokens: int, batch: int, mini_epoch: int, adversary: Adversary, rounds: tuple[int, int], store: str
 ) -> dict[str, Any]:
     keepers = {
-        name: Keeper(Store(store), Stage("retrain", {"kept": name}), mini_epoch, seconds=0.0, started=0)
+        name: Keeper(Store(store), Corpus(fingerprint=name), mini_epoch, seconds=0.0, started=0)
         for name in ("kept", "waiting")
     }
 

@@ -11,10 +11,10 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from benches.timing import Json, compared, interleaved, write_json
-from tune_tickets.config.method import RobustT
 from tune_tickets.config.task import Model
 from tune_tickets.config.training import Adversary
-from tune_tickets.methods.robustt import Search, gated_matrices
+from tune_tickets.methods.robustt import RobustT
+from tune_tickets.methods.robustt.masks import Search, gated_matrices
 from tune_tickets.models.backbone import load_backbone
 from tune_tickets.models.matrices import weight_matrices
 from tune_tickets.tickets.drawing import draw_unstructured

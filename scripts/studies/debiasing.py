@@ -16,9 +16,10 @@ from scipy.stats import t as student
 from tune_tickets.config import load_experiment
 from tune_tickets.engine.runner import LocalRunner
 from tune_tickets.engine.store import Store
+from tune_tickets.methods.base import Flow
+from tune_tickets.methods.srnets import SRNets
 from tune_tickets.results.records import Outcome
 from tune_tickets.search.preflight import preflight
-from tune_tickets.trial.pipeline import Pipeline
 
 _YAML = Path(__file__).with_suffix(".yaml")
 _LOSS = "method.debiasing.loss"
@@ -96,10 +97,11 @@ def _runs(yaml: Path, overrides: list[str], seed: int, store: str) -> list[Run]:
     runs: list[Run] = []
     for loss in experiment.domains[_LOSS].corners():
         settings = experiment.at({_LOSS: loss})
-        pipeline = Pipeline(settings, world, LocalRunner(store, settings.resources))
+        pipeline = Flow(settings, world, LocalRunner(store, settings.resources))
         if not runs:
-            finetuning = settings.method.finetuning  # type: ignore[union-attr]
-            dense = Pipeline(settings.model_copy(update={"retraining": finetuning}), world, pipeline.runner)
+            assert isinstance(settings.method, SRNets)
+            finetuning = settings.method.finetuning
+            dense = Flow(settings.model_copy(update={"retraining": finetuning}), world, pipeline.runner)
             runs.append(_run(seed, "fine-tuned, ce", dense.dense_control(_unheard)))
         runs.append(_run(seed, f"masks, {loss}", pipeline.find_ticket(_unheard)))
     return runs

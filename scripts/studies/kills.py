@@ -239,14 +239,14 @@ def _recomputed(experiment: Experiment, trials: list[TrialRecord], store: Path) 
     """The measured trials with what comes out when their params are tried alone."""
     from tune_tickets.engine.runner import LocalRunner
     from tune_tickets.engine.store import Store
+    from tune_tickets.methods.base import Flow
     from tune_tickets.search.preflight import preflight
-    from tune_tickets.trial.pipeline import Pipeline
 
     world, again = preflight(experiment, Store(str(store))), []
     for trial in trials:
         if trial.outcome is not None:
             settings = experiment.at(trial.params)
-            outcome = Pipeline(settings, world, LocalRunner(str(store), settings.resources)).find_ticket(_unheard)
+            outcome = Flow(settings, world, LocalRunner(str(store), settings.resources)).find_ticket(_unheard)
             again.append(trial.model_copy(update={"metrics": outcome.metrics()}))
     return again
 

@@ -1,6 +1,6 @@
 from tune_tickets.config.experiment import Settings, uses_ood_information
-from tune_tickets.config.srnets import SRNets
 from tune_tickets.config.task import Task, Twin, TwinTrain
+from tune_tickets.methods.srnets import SRNets
 
 TASK = Task(ood=(Twin(name="other", source="other.csv", train=TwinTrain(source="more.csv")),))
 

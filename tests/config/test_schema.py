@@ -2,13 +2,28 @@
 
 from tune_tickets.config.evaluation import Controls, Evaluation, Fitting, MaskedLM, Probe
 from tune_tickets.config.experiment import Settings
-from tune_tickets.config.method import Drawing, EarlyRobust, FineTune, Imp, ORTicket, RandomTicket, RobustT
 from tune_tickets.config.objective import Objective
 from tune_tickets.config.schema import json_schema
 from tune_tickets.config.search import Asha, Resources, Search, Tracking
-from tune_tickets.config.srnets import SRNets, Start
 from tune_tickets.config.task import Model, Rows, Task, Transfer
-from tune_tickets.config.training import Ablation, Adversary, BiasModel, Debiasing, Regulariser, Retraining, Teacher
+from tune_tickets.config.training import (
+    Ablation,
+    Adversary,
+    BiasModel,
+    Debiasing,
+    Drawing,
+    Regulariser,
+    Retraining,
+    Start,
+    Teacher,
+)
+from tune_tickets.methods.earlyrobust import EarlyRobust
+from tune_tickets.methods.finetune import FineTune
+from tune_tickets.methods.imp import Imp
+from tune_tickets.methods.orticket import ORTicket
+from tune_tickets.methods.random import RandomTicket
+from tune_tickets.methods.robustt import RobustT
+from tune_tickets.methods.srnets import SRNets
 
 SECTIONS = (Adversary, Controls, Evaluation, Probe, Drawing, EarlyRobust, FineTune, RandomTicket, Model, Objective)
 SECTIONS += (Ablation, Imp, RobustT, Regulariser, Resources, Retraining, Asha, Search, Rows, Task, Tracking, Settings)

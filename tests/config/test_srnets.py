@@ -4,10 +4,10 @@ import pytest
 from pydantic import ValidationError
 
 from tune_tickets.config.experiment import Settings, uses_ood_information
-from tune_tickets.config.srnets import SRNets, Start
 from tune_tickets.config.title import title
-from tune_tickets.config.training import Retraining
+from tune_tickets.config.training import Retraining, Start
 from tune_tickets.errors import ConfigError
+from tune_tickets.methods.srnets import SRNets
 
 
 @pytest.mark.parametrize(

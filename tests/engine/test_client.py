@@ -4,10 +4,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.stages import Stage
 from tune_tickets.engine import client
 from tune_tickets.engine.broker import Reply
 from tune_tickets.engine.client import BrokerRunner
-from tune_tickets.engine.stage import Stage, StageKey, StageResult
+from tune_tickets.engine.stage import StageKey, StageResult
 from tune_tickets.engine.store import Store
 
 STAGE = Stage("search", {"seed": 1}, goal={"gamma": 0.1})

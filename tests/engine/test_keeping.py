@@ -7,8 +7,8 @@ import time
 import pytest
 import torch
 
+from tests.stages import Stage
 from tune_tickets.engine.checkpoint import Keeper
-from tune_tickets.engine.stage import Stage
 from tune_tickets.engine.store import Store
 
 STAGE = Stage("retrain", {"number": 0})

@@ -11,10 +11,10 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from tests.trial.conftest import ignore
+from tests.flow.conftest import ignore
+from tests.stages import Stage
 from tune_tickets.engine.lease import Holder, LeaseHeld, _alone, holder_of, leased
 from tune_tickets.engine.runner import LocalRunner
-from tune_tickets.engine.stage import Stage
 from tune_tickets.engine.store import Store
 
 STAGE = Stage("retrain", {"seed": 1})
@@ -22,7 +22,7 @@ ANOTHER = Holder("token", "broker", "another machine", 1, "long ago", 0.0, 0.0, 
 CHILD = """
 import sys, time
 from tune_tickets.engine.lease import leased
-from tune_tickets.engine.stage import Stage
+from tests.stages import Stage
 from tune_tickets.engine.store import Store
 with leased(Store(sys.argv[1]), Stage("retrain", {"seed": 1}), 60.0):
     print("held", flush=True)
@@ -154,7 +154,7 @@ def test_of_many_who_find_a_dead_holder_one_takes_over(store, _):
 
 def test_a_stage_wanted_by_two_who_know_nothing_of_each_other_is_computed_once(make_pipeline, store_url, tmp_path):
     pipeline = make_pipeline()
-    stage, results = pipeline._retrain(None), []
+    stage, results = pipeline.retrain(None), []
 
     def want() -> None:
         results.append(LocalRunner(store_url, pipeline.settings.resources).run(stage, ignore))

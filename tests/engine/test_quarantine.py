@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.trial.conftest import ignore
-from tune_tickets.config.method import Imp
+from tests.flow.conftest import ignore
+from tests.stages import Stage
 from tune_tickets.engine.quarantine import Lost, to_recompute
 from tune_tickets.engine.runner import LocalRunner
-from tune_tickets.engine.stage import Stage, StageKey
+from tune_tickets.engine.stage import StageKey
 from tune_tickets.engine.store import Store, Unreadable
 from tune_tickets.errors import StoreError
+from tune_tickets.methods.imp import Imp
 from tune_tickets.search.preflight import preflight
 
 
@@ -35,8 +36,8 @@ DAMAGE = {"flipped": flip, "cut short": cut, "gone": Path.unlink, "overwritten":
 
 def evaluated(pipeline):
     """The whole way up to the clean figures."""
-    trained = pipeline._run(pipeline._retrain(pipeline.draw(ignore)), ignore)
-    return pipeline._run(pipeline._evaluate(trained), ignore)
+    trained = pipeline.run(pipeline.retrain(pipeline.draw(ignore)), ignore)
+    return pipeline.run(pipeline._evaluate(trained), ignore)
 
 
 def only(store_url: str, pattern: str) -> Path:
@@ -162,9 +163,9 @@ def test_rows_that_were_damaged_are_put_back_when_the_search_is_started_again(
     DAMAGE[damage](path)
     pipeline = short_pipeline()
     with pytest.raises(Unreadable, match=r"rows.json .*Start the search again with --resume"):
-        pipeline._run(pipeline._search(pipeline.settings.method), ignore)
+        pipeline.run(pipeline.method.find(pipeline), ignore)
     assert preflight(experiment, Store(store_url)) == world
-    assert pipeline._run(pipeline._search(pipeline.settings.method), ignore).computed
+    assert pipeline.run(pipeline.method.find(pipeline), ignore).computed
 
 
 def test_readers_side_by_side_do_not_set_aside_what_was_mended_meanwhile(short_pipeline, store_url, sound):
@@ -197,7 +198,7 @@ def test_the_recipe_of_a_result_vouches_for_itself(short_pipeline, store_url, so
 
 def test_a_result_that_comes_out_differently_is_not_passed_off_as_the_one_promised(short_pipeline, store_url, sound):
     runner = LocalRunner(store_url, short_pipeline().settings.resources)
-    again = runner.run(short_pipeline()._retrain(None))
+    again = runner.run(short_pipeline().retrain(None))
     stage = Stage("retrain", {})
     with pytest.raises(StoreError, match="came out differently"):
         Lost(stage, StageKey("retrain", again.key.digest, "other bits"), "a file is changed").check(again)

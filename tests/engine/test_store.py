@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tune_tickets.engine.stage import Stage, StageKey
+from tests.stages import Stage
+from tune_tickets.engine.stage import StageKey
 from tune_tickets.engine.store import Store
 from tune_tickets.errors import StoreError
 from tune_tickets.results.folder import write_whole

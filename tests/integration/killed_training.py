@@ -20,10 +20,10 @@ from tune_tickets.engine.execution import execute
 from tune_tickets.engine.runner import LocalRunner
 from tune_tickets.engine.stage import Stage
 from tune_tickets.engine.store import Store
+from tune_tickets.methods.base import Flow
+from tune_tickets.methods.bodies import retrain  # noqa: F401 - imported before the children are made, for all of them
 from tune_tickets.search.preflight import preflight
 from tune_tickets.training.batches import Batch, Batches
-from tune_tickets.trial.bodies import retrain  # noqa: F401 - imported before the children are made, for all of them
-from tune_tickets.trial.pipeline import Pipeline
 
 yaml, folder, kills = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
 UNDER_WAY = mmap.mmap(-1, 8)
@@ -69,7 +69,7 @@ stages = {}
 for name in ("killed", "whole"):
     address = str(folder / name)
     runner = LocalRunner(address, resources)
-    stages[address] = Pipeline(settings, preflight(experiment, Store(address)), runner)._retrain(None)
+    stages[address] = Flow(settings, preflight(experiment, Store(address)), runner).retrain(None)
 numbers = random.Random(7)
 (disturbed, stage), (whole, same) = stages.items()
 moments = [killed(stage, disturbed, numbers.uniform(0.0, 0.3)) for _ in range(kills)]

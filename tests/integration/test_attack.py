@@ -22,9 +22,9 @@ from tune_tickets.cli.meter import Meter
 from tune_tickets.config import load_experiment
 from tune_tickets.engine.runner import LocalRunner
 from tune_tickets.engine.store import Store
+from tune_tickets.methods.base import Flow
 from tune_tickets.results.records import Outcome
 from tune_tickets.search.preflight import preflight
-from tune_tickets.trial.pipeline import Pipeline
 
 pytestmark = pytest.mark.integration
 BUGGER = "textbugger/minilm"
@@ -41,9 +41,7 @@ def dense(yaml: Path, folder: Path) -> tuple[Outcome, Path, list]:
     experiment = load_experiment(yaml)
     url = str(folder / "store")
     store = Store(url)
-    pipeline = Pipeline(
-        experiment.settings, preflight(experiment, store), LocalRunner(url, experiment.settings.resources)
-    )
+    pipeline = Flow(experiment.settings, preflight(experiment, store), LocalRunner(url, experiment.settings.resources))
     outcome = pipeline.dense_control(lambda record: None)
     shutil.copy(yaml, folder / "config.yaml")
     ticket = folder / "best_ticket.safetensors"

@@ -9,15 +9,16 @@ from pathlib import Path
 import pytest
 import ray
 
+from tests.stages import Stage
 from tune_tickets.config import load_experiment
 from tune_tickets.config.search import Resources
 from tune_tickets.engine.client import BrokerRunner, StageFailed, start_broker
 from tune_tickets.engine.runner import LocalRunner
-from tune_tickets.engine.stage import Stage, StageKey
+from tune_tickets.engine.stage import StageKey
 from tune_tickets.engine.store import Store
+from tune_tickets.methods.base import Flow
 from tune_tickets.search.preflight import preflight
 from tune_tickets.search.session import ray_session
-from tune_tickets.trial.pipeline import Pipeline
 
 pytestmark = pytest.mark.integration
 POINT = {"method.gamma": 0.2, "method.drawing.heads": 0.25, "method.drawing.neurons": 0.3}
@@ -37,14 +38,14 @@ def setting(session, tiny_yaml: Path, tmp_path: Path):
     url = str(tmp_path / "store")
     experiment = load_experiment(tiny_yaml)
     broker = start_broker(f"broker-{tmp_path.name}", url, Resources())
-    pipeline = Pipeline(experiment.at(POINT), preflight(experiment, Store(url)), BrokerRunner(broker, url, "pipeline"))
+    pipeline = Flow(experiment.at(POINT), preflight(experiment, Store(url)), BrokerRunner(broker, url, "pipeline"))
     yield broker, url, pipeline
     ray.kill(broker)
 
 
 def test_a_stage_wanted_by_many_trials_is_computed_once_and_followed_by_all(setting, tmp_path):
     broker, url, pipeline = setting
-    stage = pipeline._retrain(None)
+    stage = pipeline.retrain(None)
     results, histories = [], [[] for _ in range(4)]
 
     def want(index: int) -> None:
@@ -90,7 +91,7 @@ def test_trials_with_different_goals_on_one_trajectory_take_turns(setting):
     results = []
 
     def want(goal: dict[str, object]) -> None:
-        stage = Stage("search", pipeline._search(method).inputs, {"data": pipeline.world.data}, goal)
+        stage = Stage("search", method.find(pipeline).inputs, {"data": pipeline.world.data}, goal)
         results.append(BrokerRunner(broker, url, f"trial-{goal['gamma']}").run(stage))
 
     threads = [threading.Thread(target=want, args=(goal,)) for goal in goals]
@@ -110,8 +111,8 @@ def test_a_failing_stage_says_why_to_everyone_who_waits(setting):
         BrokerRunner(broker, url, "trial").run(stage)
 
 
-def retraining(pipeline: Pipeline, epochs: int) -> Stage:
-    inputs = pipeline._retrain(None).inputs
+def retraining(pipeline: Flow, epochs: int) -> Stage:
+    inputs = pipeline.retrain(None).inputs
     return Stage(
         "retrain", {**inputs, "retraining": {**inputs["retraining"], "epochs": epochs}}, {"data": pipeline.world.data}
     )
@@ -125,11 +126,11 @@ def test_what_stages_cannot_read_is_set_aside_once_and_computed_again(setting, t
         for path in store.glob(pattern):
             path.write_bytes(path.read_bytes()[:-1])
 
-    trained = pipeline._run(pipeline._retrain(pipeline.draw(lambda record: None)), lambda record: None)
+    trained = pipeline.run(pipeline.retrain(pipeline.draw(lambda record: None)), lambda record: None)
     pipeline.stages.clear()
     break_all("draw/*/attempt-*/mask.safetensors")
     break_all("retrain/*/attempt-*/ticket.safetensors")
-    assert pipeline._run(pipeline._evaluate(trained), lambda record: None).record["clean"]["rows"] == 48
+    assert pipeline.run(pipeline._evaluate(trained), lambda record: None).record["clean"]["rows"] == 48
     assert [(stage.name, stage.cached) for stage in pipeline.stages] == [
         ("draw", False), ("retrain", False), ("evaluate", False)
     ]  # fmt: skip
@@ -141,7 +142,7 @@ def test_what_stages_cannot_read_is_set_aside_once_and_computed_again(setting, t
         update={"evaluation": pipeline.settings.evaluation.model_copy(update={"shard": 4})}
     )
     shards = pipeline._shards(trained, threat, None)
-    assert len(pipeline._run_all(shards)) == len(shards) == 2
+    assert len(pipeline.run_all(shards)) == len(shards) == 2
     assert len(list((store / "quarantine").rglob("reason.json"))) == 3, "shards that find the same damage"
 
 
@@ -249,7 +250,7 @@ def processes(ray_folder: Path, named: bytes) -> list[int]:
 
 def test_a_worker_killed_in_the_middle_of_an_attack_costs_time_and_never_a_row(setting, ray_folder, tmp_path):
     broker, url, pipeline = setting
-    trained = pipeline._run(pipeline._retrain(None), lambda record: None)
+    trained = pipeline.run(pipeline.retrain(None), lambda record: None)
     [threat] = pipeline.world.threats
     stages = pipeline._shards(trained, threat, None)
     found = []

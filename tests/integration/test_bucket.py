@@ -9,10 +9,11 @@ import pytest
 from tests.integration.bucket import NAME, bucket_server, client, leading_to
 from tests.integration.conftest import TAG, left_behind
 from tests.integration.test_search import runs_of, summary_of
+from tests.stages import Stage
 from tune_tickets.cli.app import main
 from tune_tickets.engine.inventory import inventory, verify
 from tune_tickets.engine.lease import LeaseHeld, holder_of, leased
-from tune_tickets.engine.stage import Stage, digest_of
+from tune_tickets.engine.stage import digest_of
 from tune_tickets.engine.store import Store
 from tune_tickets.errors import StoreError
 

@@ -5,9 +5,9 @@ import torch
 from transformers import BertConfig, BertForSequenceClassification, RobertaConfig, RobertaForSequenceClassification
 
 from tests.training.checkpoints import to_bytes
-from tune_tickets.config.method import EarlyRobust
 from tune_tickets.config.training import Adversary
-from tune_tickets.methods.earlyrobust import Search
+from tune_tickets.methods.earlyrobust import EarlyRobust
+from tune_tickets.methods.earlyrobust.finding import Search
 from tune_tickets.training.batches import EncodedRows
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24, "vocab_size": 50}

@@ -7,10 +7,10 @@ import torch
 
 from tests.models.tiny import FAMILIES, tiny_batch, tiny_model
 from tests.training.checkpoints import to_bytes
-from tune_tickets.config.method import Imp
 from tune_tickets.config.training import Adversary
 from tune_tickets.errors import StoreError
-from tune_tickets.methods.imp import Round
+from tune_tickets.methods.imp import Imp
+from tune_tickets.methods.imp.rounds import Round
 from tune_tickets.tickets.drawing import draw_unstructured
 from tune_tickets.tickets.unstructured import UnstructuredMask
 from tune_tickets.training.batches import EncodedRows

@@ -5,10 +5,10 @@ import torch
 from transformers import BertConfig, BertForMaskedLM, RobertaConfig, RobertaForMaskedLM
 
 from tests.training.checkpoints import to_bytes
-from tune_tickets.config.method import EarlyRobust
-from tune_tickets.config.orticket import ORTicket
 from tune_tickets.config.training import Adversary
-from tune_tickets.methods.orticket import masked_search
+from tune_tickets.methods.earlyrobust import EarlyRobust
+from tune_tickets.methods.orticket import ORTicket
+from tune_tickets.methods.orticket.finding import masked_search
 from tune_tickets.training.batches import EncodedRows
 from tune_tickets.training.masked_lm import Masking
 

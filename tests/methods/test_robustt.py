@@ -7,10 +7,10 @@ import torch
 
 from tests.models.tiny import FAMILIES, HEADS, LAYERS, NEURONS, tiny_batch, tiny_model
 from tests.training.checkpoints import to_bytes
-from tune_tickets.config.method import RobustT
 from tune_tickets.config.training import Adversary
 from tune_tickets.errors import StoreError
-from tune_tickets.methods.robustt import Search, ramp, structured_scores
+from tune_tickets.methods.robustt import RobustT
+from tune_tickets.methods.robustt.masks import Search, ramp, structured_scores
 from tune_tickets.models.anatomy import word_embeddings
 from tune_tickets.models.matrices import weight_matrices
 from tune_tickets.tickets.drawing import draw, draw_unstructured

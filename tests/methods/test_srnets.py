@@ -7,10 +7,10 @@ import torch
 
 from tests.models.tiny import FAMILIES, tiny_batch, tiny_model
 from tests.training.checkpoints import to_bytes
-from tune_tickets.config.srnets import SRNets
 from tune_tickets.errors import StoreError
-from tune_tickets.methods.imp import Round
-from tune_tickets.methods.srnets import MaskTraining, cubic_sparsity, masked_weights, round_settings
+from tune_tickets.methods.imp.rounds import Round
+from tune_tickets.methods.srnets import SRNets
+from tune_tickets.methods.srnets.pruning import MaskTraining, cubic_sparsity, masked_weights, round_settings
 from tune_tickets.tickets.drawing import draw_unstructured, magnitudes
 from tune_tickets.tickets.unstructured import UnstructuredMask
 from tune_tickets.training.batches import EncodedRows

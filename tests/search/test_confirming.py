@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import pytest
 
+from tests.flow.conftest import POINT, experiment, store_url, world  # noqa: F401 - fixtures
 from tests.reports.conftest import make_outcome, make_summary, make_trial
-from tests.trial.conftest import POINT, experiment, store_url, world  # noqa: F401 - fixtures
 from tune_tickets.config import load_experiment
 from tune_tickets.data.task import load_task
 from tune_tickets.engine.runner import LocalRunner
 from tune_tickets.engine.store import Store
 from tune_tickets.errors import TicketsError
+from tune_tickets.methods.base import Flow
 from tune_tickets.search.confirming import _measured, check_masks, choose, contenders, report_world
 from tune_tickets.search.preflight import preflight
-from tune_tickets.trial.pipeline import Pipeline
 
 
 def test_the_best_by_the_objective_are_chosen():
@@ -79,7 +79,7 @@ def test_a_subnetwork_taken_as_it_is_is_found_anew_with_every_seed_and_measured_
     settings, store = subnetworks.settings, Store(store_url)
     world = replace(preflight(subnetworks, store), threats=())  # noqa: F811
     runner = LocalRunner(store_url, settings.resources)
-    found = Pipeline(settings, world, runner).find_ticket(lambda record: None)
+    found = Flow(settings, world, runner).find_ticket(lambda record: None)
     ticket, random, _ = contenders(subnetworks, [make_trial(0, params={}, outcome=found)], rows=4)
     data = load_task(settings.task, settings.seed)
     reported = ticket.measure(report_world(world, data, store), runner, seed=7)

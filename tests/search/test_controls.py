@@ -10,6 +10,7 @@ from tune_tickets.engine.client import StageFailed
 from tune_tickets.engine.runner import LocalRunner, NotStored, StoreReader
 from tune_tickets.engine.stage import StageKey
 from tune_tickets.engine.store import Store
+from tune_tickets.methods.base import Flow
 from tune_tickets.results.records import CleanFigures, Outcome, Sparsity, TrialRecord
 from tune_tickets.search import controls
 from tune_tickets.search import controls as random_controls
@@ -17,7 +18,6 @@ from tune_tickets.search.controls import DenseControl
 from tune_tickets.search.preflight import preflight
 from tune_tickets.search.progress import TrialFinished
 from tune_tickets.search.trainable import TrialContext
-from tune_tickets.trial.pipeline import Pipeline
 
 
 @pytest.fixture
@@ -64,8 +64,8 @@ class FakePipeline:
 @pytest.fixture(autouse=True)
 def fake_pipeline(monkeypatch, make_outcome):
     FakePipeline.outcome = make_outcome()
-    monkeypatch.setattr(controls, "Pipeline", FakePipeline)
-    monkeypatch.setattr(random_controls, "Pipeline", FakePipeline)
+    monkeypatch.setattr(controls, "Flow", FakePipeline)
+    monkeypatch.setattr(random_controls, "Flow", FakePipeline)
 
 
 def test_a_random_control_that_fails_leaves_the_others(context, winner):
@@ -117,14 +117,14 @@ def test_the_dense_control_is_not_waited_for_when_the_search_has_ended(context, 
 @pytest.fixture
 def measured(tiny_yaml, tmp_path, monkeypatch):
     """An experiment whose controls lie in its store, as an earlier session has left them; and the winner of that."""
-    monkeypatch.setattr(controls, "Pipeline", Pipeline)
+    monkeypatch.setattr(controls, "Flow", Flow)
     small = ["retraining.epochs=1", "evaluation.rows=2", "controls.random=true", "method={kind: random}"]
     experiment = load_experiment(tiny_yaml, [*small, "search.warm_starts=[]"])
     url = str(tmp_path / "store")
     world = preflight(experiment, Store(url))
 
-    def pipeline() -> Pipeline:
-        return Pipeline(experiment.settings, world, LocalRunner(url, Resources()))
+    def pipeline() -> Flow:
+        return Flow(experiment.settings, world, LocalRunner(url, Resources()))
 
     outcome = pipeline().find_ticket(lambda record: None)
     pipeline().dense_control(lambda record: None)

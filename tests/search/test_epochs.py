@@ -28,7 +28,7 @@ class FakePipeline:
 
 @pytest.fixture
 def folder(tiny_yaml, tmp_path, monkeypatch):
-    monkeypatch.setattr(epochs, "Pipeline", FakePipeline)
+    monkeypatch.setattr(epochs, "Flow", FakePipeline)
     return Folder(tiny_yaml, tmp_path / "out")
 
 

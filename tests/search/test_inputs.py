@@ -8,9 +8,9 @@ from tune_tickets.config import load_experiment
 from tune_tickets.data.task import load_task
 from tune_tickets.engine.stage import StageKey
 from tune_tickets.engine.store import Store
+from tune_tickets.methods.base import World
+from tune_tickets.methods.given import keep_rows, rows_stage
 from tune_tickets.search.preflight import search_inputs
-from tune_tickets.trial.pipeline import World
-from tune_tickets.trial.rows import keep_rows, rows_stage
 
 
 def test_rows_are_named_by_task_split_and_digest_and_threats_by_fingerprint(tiny_yaml, tiny_data, tmp_path):

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.flow.conftest import experiment, ignore, make_pipeline, store_url, world  # noqa: F401 - fixtures
 from tests.reports.conftest import make_outcome, make_summary, make_trial
-from tests.trial.conftest import experiment, ignore, make_pipeline, store_url, world  # noqa: F401 - fixtures
+from tests.stages import Stage
 from tune_tickets.cli.app import main
 from tune_tickets.engine.inventory import STALE_SECONDS, in_use, inventory, searches_at_work, verify
-from tune_tickets.engine.stage import Stage
 from tune_tickets.engine.store import Store
 from tune_tickets.results.records import ControlRecord, EpochsRecord, StageRecord
 from tune_tickets.results.summary import write_summary
@@ -214,10 +214,10 @@ def test_a_pruned_model_is_trained_again_only_for_who_reads_it(make_pipeline, st
 
     def measured(rows: int):
         pipeline = make_pipeline()
-        trained = pipeline._run(pipeline._retrain(None), ignore)
+        trained = pipeline.run(pipeline.retrain(None), ignore)
         evaluation = pipeline.settings.evaluation.model_copy(update={"rows": rows})
         pipeline.settings = pipeline.settings.model_copy(update={"evaluation": evaluation})
-        return pipeline, pipeline._run(pipeline._evaluate(trained), ignore).record
+        return pipeline, pipeline.run(pipeline._evaluate(trained), ignore).record
 
     _, first = measured(8)
     for item in removals(store, inventory(store), [], Policy(0, orphans=True)):
@@ -237,7 +237,7 @@ def test_a_search_whose_state_was_pruned_keeps_its_scores_and_starts_afresh_beyo
 
     def searched(gamma: float):
         pipeline = make_pipeline(method__gamma=gamma)
-        return pipeline._run(pipeline._search(pipeline.settings.method), ignore)
+        return pipeline.run(pipeline.method.find(pipeline), ignore)
 
     near = searched(0.4)
     assert near.record["stop"] < near.record["mini_epochs"], "else there is no state to prune"

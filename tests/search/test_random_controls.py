@@ -95,7 +95,7 @@ class FakePipeline:
 
 
 def test_a_random_ticket_is_named_after_its_trial_unless_that_has_won(folder, monkeypatch):
-    monkeypatch.setattr(random_controls, "Pipeline", FakePipeline)
+    monkeypatch.setattr(random_controls, "Flow", FakePipeline)
     settings = ["controls.random_of=all", "controls.random_seeds=2", SEARCHED]
     context = TrialContext(load_experiment(folder.yaml, settings), None, folder.results.store_url, "broker")
     trials = [folder.trial(0, ONE_AND_TWO), folder.trial(1, TWO_AND_ONE), folder.trial(2, [[1, 0, 0]] * 2)]

@@ -2,8 +2,9 @@
 
 import pytest
 
+from tests.stages import Stage
 from tune_tickets.engine.inventory import inventory
-from tune_tickets.engine.stage import Stage, StageKey
+from tune_tickets.engine.stage import StageKey
 from tune_tickets.engine.store import Store
 from tune_tickets.search.plan import Work, expected_seconds
 

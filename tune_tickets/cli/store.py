@@ -9,9 +9,11 @@ from rich.table import Column, Table
 
 from tune_tickets.cli.meter import Meter
 from tune_tickets.config import load_experiment
+from tune_tickets.config.method import built_in_methods
 from tune_tickets.engine.inventory import Entry, inventory, searches_at_work
 from tune_tickets.engine.inventory import verify as find_flaws
-from tune_tickets.engine.quarantine import KEPT_BY_DRIVER, QUARANTINE
+from tune_tickets.engine.quarantine import QUARANTINE
+from tune_tickets.engine.stage import kind_of_stage
 from tune_tickets.engine.store import Store
 from tune_tickets.errors import ConfigError, TicketsError
 from tune_tickets.results.folder import DEFAULT_ROOT, finished_results
@@ -20,6 +22,7 @@ from tune_tickets.search.cleaning import Policy, Removal, StoreUser, removals, r
 
 def show(place: Path | None, url: str | None) -> None:
     """Print the table of stages, then that of experiments."""
+    built_in_methods()  # makes their kinds of stages known
     store, users = _open(place, url)
     entries, console = inventory(store), Console()
     kinds: dict[str, list[Entry]] = defaultdict(list)
@@ -28,7 +31,8 @@ def show(place: Path | None, url: str | None) -> None:
     table = Table("stage", "number", "size", "unfinished", "used by none found here")
     for name, found in kinds.items():
         # Rows and texts are put there by drivers, and trials do not name them.
-        known = name in KEPT_BY_DRIVER
+        kind = kind_of_stage(name)
+        known = kind is not None and kind.from_driver
         orphans = [entry for entry in found if not known and not any(entry.digest in user.uses for user in users)]
         unfinished = sum(not any(entry.results()) for entry in found)
         table.add_row(name, str(len(found)), _sizes(found), str(unfinished), f"{len(orphans)} ({_sizes(orphans)})")

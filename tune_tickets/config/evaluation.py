@@ -5,9 +5,10 @@ from typing import Any, Literal
 from pydantic import Field
 
 from tune_tickets.config.section import LearningRate, Ratio, Section
+from tune_tickets.config.training import Optimisation
 
 
-class Fitting(Section):
+class Fitting(Optimisation):
     """A masked-LM head fitted on the backbone from plain text; a checkpoint that has one is used as it is."""
 
     held_out: int = Field(200, ge=1, description="Further texts on which its accuracy is measured")
@@ -19,9 +20,6 @@ class Fitting(Section):
     train_backbone: bool = Field(True, description="Whether the backbone is trained along, or only the head")
     learning_rate: LearningRate = Field(3e-4, description="AdamW learning rate of the backbone")
     head_learning_rate: LearningRate = Field(1e-3, description="The same for the new head")
-    weight_decay: float = Field(0.01, ge=0.0, le=1.0, description="AdamW weight decay, not on biases and LayerNorm")
-    warmup: Ratio = Field(0.1, description="Share of the schedule spent warming up")
-    clip: float = Field(1.0, gt=0.0, le=1000.0, description="Gradient norm is clipped to this")
 
     def fitting_inputs(self) -> dict[str, Any]:
         """What the fitted model depends on beside its texts and the backbone."""

@@ -3,14 +3,14 @@
 from pydantic import Field, model_validator
 
 from tune_tickets.config.evaluation import Controls, Evaluation
-from tune_tickets.config.method import EarlyRobust, Method, ORTicket
+from tune_tickets.config.method import AnyMethod, method_type
 from tune_tickets.config.objective import Objective
-from tune_tickets.config.orticket import CORPUS, TASK
 from tune_tickets.config.search import Resources, Search, Tracking
 from tune_tickets.config.section import Section
-from tune_tickets.config.srnets import SRNets
-from tune_tickets.config.task import Model, Task, TaskName, Transfer
+from tune_tickets.config.task import CORPUS, TASK, Model, Task, TaskName, Transfer
 from tune_tickets.config.training import Ablation, Retraining, debiasings
+
+DEFAULT_METHOD = "earlyrobust"
 
 
 class Settings(Section):
@@ -25,7 +25,7 @@ class Settings(Section):
     transfer: dict[TaskName, Transfer] = Field(
         default_factory=dict, description="Further tasks, by name, that the one ticket is trained and measured on"
     )
-    method: Method = Field(default_factory=EarlyRobust)
+    method: AnyMethod = Field(default_factory=lambda: method_type(DEFAULT_METHOD)(kind=DEFAULT_METHOD))
     retraining: Retraining = Field(default_factory=Retraining)
     ablation: Ablation = Field(default_factory=Ablation)
     evaluation: Evaluation = Field(default_factory=Evaluation)
@@ -69,24 +69,8 @@ class Settings(Section):
         return self
 
     @model_validator(mode="after")
-    def _check_subnetworks(self) -> "Settings":
-        method, task = self.method, self.task
-        if not isinstance(method, SRNets):
-            return self
-        if (
-            method.ood_rows
-            and not any(twin.train for twin in task.ood)
-            and not (task.planted and task.planted.train_rows)
-        ):
-            raise ValueError(
-                "method.ood_rows asks for OOD rows to train on, but no twin has any: give one of task.ood a `train` "
-                "section, or task.planted some train_rows"
-            )
-        if not method.retrained and self.ablation.start_inputs():
-            raise ValueError(
-                f"with method.paradigm {method.paradigm} a subnetwork is taken as it is, but ablation.weights and "
-                "ablation.structure change how it is retrained: leave them out, or set method.paradigm to isolated"
-            )
+    def _check_method(self) -> "Settings":
+        self.method.check(self)
         return self
 
     @model_validator(mode="after")
@@ -122,11 +106,6 @@ class Settings(Section):
                     f"transfer.{name}.task has OOD twins ({', '.join(other.task.twins)}), but only those of the main "
                     "task are measured: leave them out, or make it the main task"
                 )
-        if self.transfer and isinstance(self.method, SRNets) and not self.method.retrained:
-            raise ValueError(
-                f"with method.paradigm {self.method.paradigm} a subnetwork is taken as it is, and cannot be trained on "
-                "the tasks of transfer: set method.paradigm to isolated, or leave transfer out"
-            )
         if self.transfer and any(debiasing.experts for debiasing in debiasings(self)):
             raise ValueError(
                 "a bias model and a teacher know the rows of the main task alone: leave out debiasing, or transfer"
@@ -136,13 +115,9 @@ class Settings(Section):
                 "evaluation.early_exit looks at the main task alone, and would give up tickets that are best over all "
                 "tasks of transfer: switch it off, or leave transfer out"
             )
-        known = (CORPUS, TASK, *self.transfer)
-        if isinstance(self.method, ORTicket) and self.method.search_on not in known:
-            raise ValueError(f"method.search_on is {self.method.search_on!r}, but can be one of {', '.join(known)}")
         return self
 
 
 def uses_ood_information(settings: Settings) -> bool:
     """Whether OOD rows enter the training (as the upper bound) or the value that trials are compared by."""
-    trained_on = isinstance(settings.method, SRNets) and settings.method.ood_rows
-    return trained_on or any(name.split("/")[0] == "ood" for name in settings.objective.terms)
+    return settings.method.trains_on_ood or any(name.split("/")[0] == "ood" for name in settings.objective.terms)

@@ -1,132 +1,193 @@
-"""`method:` how tickets are found; one schema per method, told apart by `kind`."""
+"""`method:` the base of all methods' schemas, and how `kind` finds the schema of one."""
 
-import math
-from typing import Annotated, Any, Literal
+import json
+import pkgutil
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Union
 
-from pydantic import Field, model_validator
+from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from tune_tickets.config.early_bird import Drawing as Drawing
-from tune_tickets.config.early_bird import EarlyBird as EarlyBird
-from tune_tickets.config.orticket import ORTicket as ORTicket
-from tune_tickets.config.section import LearningRate, Ratio, Section, with_defaults
-from tune_tickets.config.srnets import SRNets
-from tune_tickets.config.training import Adversary, Retraining
+from tune_tickets.config.section import Section
+from tune_tickets.config.training import Drawing
 
-_MASK_ADVERSARY: dict[str, Any] = {"steps": 3, "step_size": 0.03, "initial_magnitude": 0.05}  # RobustT Table 7, SST-2
-_FINETUNING: dict[str, Any] = {"epochs": 3}  # RobustT Table 5; the rest is as in every retraining
+if TYPE_CHECKING:
+    from tune_tickets.config.experiment import Settings
 
-
-class EarlyRobust(EarlyBird):
-    """Structured early-bird tickets from adversarial training. Defaults: EarlyRobust section 4.4 and Table 6, SST-2."""
-
-    kind: Literal["earlyrobust"] = "earlyrobust"
-
-
-class RobustT(Section):
-    """Robust tickets by hard-concrete masks over a fine-tuned model. Defaults: RobustT Table 7, SST-2."""
-
-    kind: Literal["robustt"] = "robustt"
-    adversary: Annotated[Adversary, with_defaults(_MASK_ADVERSARY)] = Field(
-        default_factory=lambda: Adversary(**_MASK_ADVERSARY),
-        description="Adversary of the mask training; kind none is the ablation. Unless written, 3 steps of 0.03",
-    )
-    finetuning: Annotated[Retraining, with_defaults(_FINETUNING)] = Field(
-        default_factory=lambda: Retraining(**_FINETUNING),
-        description="The dense fine-tuning whose weights are masked; unless written, 3 epochs",
-    )
-    sparsity: Ratio = Field(0.3, description="Share of the masked weights removed; one search serves them all")
-    scores: Literal["masks", "magnitude"] = Field(
-        "masks", description="Tickets are drawn by learnt masks; magnitude of the fine-tuned weights is the ablation"
-    )
-    grouping: Literal["weight", "structured"] = Field(
-        "weight", description="A mask per weight, or per attention head and intermediate neuron"
-    )
-    penalty: float = Field(0.1, ge=0.0, le=100.0, description="λ, weight of R(m); 0 is the ablation")
-    penalty_mean: Literal["global", "tensor"] = Field(
-        "global", description="R(m) as a mean over all entries (eq. 4), or of the matrices' means (the paper's code)"
-    )
-    penalty_start: Ratio = Field(0.1, description="Share of the training before λ leaves 0")
-    penalty_ramp: Ratio = Field(0.3, description="Share of the training over which λ grows to its full value")
-    expected_gate: float = Field(0.9, gt=0.0, lt=1.0, description="Value of every gate at the start")
-    temperature: float = Field(2 / 3, gt=0.0, le=10.0, description="β_i of eq. 2, how far gates are from binary")
-    noise: Literal["pass", "step"] = Field(
-        "pass", description="Gates are sampled anew at every adversarial pass, or kept over the passes of a step"
-    )
-    learning_rate: LearningRate = Field(0.05, description="AdamW learning rate of the masks; nothing else trains")
-    epochs: float = Field(20.0, gt=0.0, le=1000.0, description="Length of the mask training")
-    batch_size: int = Field(32, ge=1, le=4096, description="Rows per optimizer step")
-    weight_decay: float = Field(1e-6, ge=0.0, le=1.0, description="AdamW weight decay of the masks")
-    warmup: Ratio = Field(0.1, description="Share of the schedule spent warming up")
-    clip: float = Field(1.0, gt=0.0, le=1000.0, description="Norm of the masks' gradient is clipped to this")
-
-    def search_inputs(self) -> dict[str, Any]:
-        """What the scores depend on: everything but the sparsity drawn from them. Magnitudes need no training."""
-        if self.scores == "magnitude":
-            return self.model_dump(mode="json", include={"scores", "grouping"})
-        return self.model_dump(mode="json", exclude={"sparsity"})
+ENTRY_POINTS = "tune_tickets.methods"
+"""The entry-point group by which other packages offer methods; the name of an entry point is its `kind`."""
+BUILT_IN = "tune_tickets.methods"
+_MODULE_OF_CLASS = "package.module:Class"
 
 
-class Imp(Section):
-    """Lottery tickets by iterative magnitude pruning (Chen et al., 2020). Defaults: RobustT Table 5, 10% a round."""
+class MethodSection(Section):
+    """What every method's schema has, and what others may ask it. `methods.base.Method` adds how tickets are found."""
 
-    kind: Literal["imp"] = "imp"
-    sparsity: Ratio = Field(0.3, description="Share of the masked weights removed; sparsities share their rounds")
-    step: float = Field(0.1, gt=0.0, le=1.0, description="Share of the masked weights that a round removes")
-    ranking: Literal["global", "matrix"] = Field(
-        "global", description="Magnitudes compete over the whole model, or within each matrix"
-    )
-    rewinding: Literal["weights", "learning_rate"] = Field(
-        "weights",
-        description="A round starts from the pre-trained weights, or goes on from the trained ones with a new schedule",
-    )
-    adversary: Adversary = Field(
-        default_factory=lambda: Adversary(kind="none"),
-        description="Adversary of every round; freelb is RobustT's ablation without mask training (Table 3)",
-    )
-    learning_rate: LearningRate = Field(2e-5, description="AdamW learning rate of every round")
-    epochs: float = Field(3.0, gt=0.0, le=1000.0, description="Length of a round")
-    batch_size: int = Field(32, ge=1, le=4096, description="Rows per optimizer step")
-    weight_decay: float = Field(0.01, ge=0.0, le=1.0, description="AdamW weight decay, not on biases and LayerNorm")
-    warmup: Ratio = Field(0.1, description="Share of a round's schedule spent warming up")
-    clip: float = Field(1.0, gt=0.0, le=1000.0, description="Gradient norm is clipped to this")
+    kind: str = Field(description="The method, or `package.module:Class` of one outside this package")
 
-    def schedule(self) -> tuple[float, ...]:
-        """The sparsity after every round: the multiples of `step` below `sparsity`, then `sparsity` itself."""
-        # Rounded: 3 x 0.1 is 0.30000000000000004, and would share no stage with 0.3.
-        rounds = math.ceil(round(self.sparsity / self.step, 6))
-        return (*(round(number * self.step, 12) for number in range(1, rounds)), self.sparsity)
+    finds_ticket: ClassVar[bool] = True
+    """False if the method trains the whole model."""
+    at_random: ClassVar[bool] = False
+    """True for the random control: it is not compared with random tickets again."""
+    masks_classifier: ClassVar[bool] = False
+    """True if a mask covers the classifier too, so that it fits only tasks with as many labels."""
 
-    def search_inputs(self) -> dict[str, Any]:
-        """What the training of a round depends on, beside the mask that the rounds before have left."""
-        return self.model_dump(mode="json", exclude={"sparsity", "step", "ranking"})
-
-
-class RandomTicket(Section):
-    """The control: parts removed at random, as many as `drawing` asks for or as another ticket lacks."""
-
-    kind: Literal["random"] = "random"
-    drawing: Drawing = Field(default_factory=Drawing)
-    like: str | None = Field(
-        None,
-        min_length=1,
-        description="Ticket file whose counts in every layer (single weights: in every matrix) stand in for `drawing`",
-    )
-    ticket_seed: int = Field(0, ge=0, le=2**31 - 1, description="Seed of the random choice")
-
-    @model_validator(mode="before")
     @classmethod
-    def _like_leaves_nothing_to_draw(cls, data: Any) -> Any:  # noqa: ANN401 - whatever stands in the YAML
-        if isinstance(data, dict) and data.get("like") is not None:
-            return {key: value for key, value in data.items() if key != "drawing"}
-        return data
+    def of_kind(cls, kind: str) -> "type[MethodSection]":
+        """The schema of another method, see `method_type`."""
+        return method_type(kind)
+
+    @property
+    def label(self) -> str:
+        """What tables call its tickets."""
+        return self.kind
+
+    def changes(self) -> Iterator[str]:
+        """In what a run differs from the paper's method, for titles."""
+        yield from ()
+
+    @property
+    def retrained(self) -> bool:
+        """Whether a ticket is trained on its own once it is found, or taken as it is."""
+        return True
+
+    @property
+    def trains_on_ood(self) -> bool:
+        """Whether rows of the OOD twins enter the training."""
+        return False
+
+    @property
+    def ratios(self) -> Drawing | None:
+        """The shares of heads and neurons to cut, if tickets can be drawn again at other shares for further tasks."""
+        return None
+
+    @property
+    def ticket_file(self) -> str | None:
+        """A ticket file that the method reads."""
+        return None
+
+    not_searchable: ClassVar[dict[str, str]] = {}
+    """Fields that cannot be search domains, and why."""
+
+    @property
+    def text_corpus(self) -> str | None:
+        """The corpus of plain texts that tickets are searched on, if they are."""
+        return None
+
+    def lengths(self) -> dict[str, int]:
+        """Its fields that hold lengths in tokens, which the model must be able to read."""
+        return {}
+
+    def read_texts(self, seed: int) -> tuple[str, ...]:
+        """The texts of this corpus. They are read once, by the driver."""
+        return ()
+
+    def stop_rule(self) -> dict[str, Any] | None:
+        """The goal of its extensible stages, if it has any."""
+        return None
+
+    def check(self, settings: "Settings") -> None:
+        """Refuse settings that do not fit the method.
+
+        Raises:
+            ValueError: what is wrong and what to do.
+        """
 
 
-class FineTune(Section):
-    """The dense baseline: nothing is removed."""
+def method_type(kind: str) -> type[MethodSection]:
+    """Find the schema of a method.
 
-    kind: Literal["finetune"] = "finetune"
+    Args:
+        kind: a method of this package, the name of an entry point in the group `tune_tickets.methods`, or
+            `package.module:Class`.
+
+    Returns:
+        The class.
+
+    Raises:
+        LookupError: there is no such method; its argument lists those there are.
+        ValueError: the class cannot be imported, or is no method.
+    """
+    if ":" in kind:
+        return _from_path(kind)
+    if kind in built_in_methods():
+        return built_in_methods()[kind]
+    for point in entry_points(group=ENTRY_POINTS):
+        if point.name == kind:
+            return _checked(point.load(), f"entry point {kind}")
+    known = [*built_in_methods(), *(point.name for point in entry_points(group=ENTRY_POINTS))]
+    raise LookupError(", ".join(map(repr, [*known, _MODULE_OF_CLASS])))
 
 
-Method = Annotated[
-    EarlyRobust | ORTicket | RobustT | Imp | SRNets | RandomTicket | FineTune, Field(discriminator="kind")
-]
+@cache
+def built_in_methods() -> dict[str, type[MethodSection]]:
+    """The methods of this package by kind: the modules of `tune_tickets.methods` that define one of their name."""
+    found: dict[str, type[MethodSection]] = {}
+    for module in pkgutil.iter_modules(import_module(BUILT_IN).__path__):
+        loaded = import_module(f"{BUILT_IN}.{module.name}")
+        for value in vars(loaded).values():
+            if isinstance(value, type) and issubclass(value, MethodSection) and value.__module__ == loaded.__name__:
+                kind = value.model_fields["kind"].default
+                if kind == module.name:
+                    found[kind] = value
+    return found
+
+
+def _from_path(kind: str) -> type[MethodSection]:
+    module, _, name = kind.partition(":")
+    try:
+        found = getattr(import_module(module), name, None)
+    except ImportError as error:
+        raise ValueError(
+            f"{kind!r}: cannot import {module} ({error}). Install it, or put its folder on PYTHONPATH"
+        ) from None
+    return _checked(found, kind)
+
+
+def _checked(found: Any, what: str) -> type[MethodSection]:  # noqa: ANN401 - whatever the name refers to
+    if not (isinstance(found, type) and issubclass(found, MethodSection)):
+        raise ValueError(f"{what!r} is not a class that derives from tune_tickets.methods.base.Method")
+    return found
+
+
+class _ByKind:
+    """Tells pydantic to validate a section with the schema that its `kind` names."""
+
+    @staticmethod
+    def validate(value: Any) -> MethodSection:  # noqa: ANN401 - whatever stands in the YAML
+        """Validate with the schema of the kind; errors have the types that pydantic gives a tagged union."""
+        if isinstance(value, MethodSection):
+            return value
+        if not isinstance(value, dict):
+            raise PydanticCustomError("model_type", "Input should be a mapping")
+        kind = value.get("kind")
+        if kind is None:
+            raise PydanticCustomError("union_tag_not_found", "Unable to extract the kind")
+        try:
+            schema = method_type(str(kind))
+        except LookupError as error:
+            context = {"tag": str(kind), "expected_tags": str(error.args[0])}
+            raise PydanticCustomError("union_tag_invalid", "Unknown kind", context) from None
+        # JSON mode: strict on types, yet lists become tuples.
+        return schema.model_validate_json(json.dumps(value))
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:  # noqa: ANN401
+        """Validate and serialise by the class of the value."""
+        return core_schema.no_info_plain_validator_function(
+            self.validate,
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                lambda value, info: value.model_dump(mode=info.mode), info_arg=True
+            ),
+        )
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """Offer editors the methods of this package."""
+        kinds = tuple(built_in_methods().values())
+        union: Any = Annotated[Union[kinds], Field(discriminator="kind")]  # noqa: UP007 - a tuple of classes
+        return handler(TypeAdapter(union).core_schema)
+
+
+AnyMethod = Annotated[MethodSection, _ByKind()]

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -240,6 +241,10 @@ def _fields_at(schema: type[BaseModel], path: KeyPath, raw: Any) -> list[str]:  
         candidates = _models_in(field.annotation) if field is not None else []
         kind = node.get("kind") if isinstance(node, dict) else None
         matching = [model for model in candidates if _kind_of(model) == kind]
+        for model in candidates:
+            if hasattr(model, "of_kind"):
+                with suppress(LookupError, ValueError):
+                    matching = [model.of_kind(str(kind))]
         if not (matching or candidates):
             return []
         current = (matching or candidates)[0]

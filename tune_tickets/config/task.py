@@ -4,9 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from tune_tickets.config.early_bird import Drawing
 from tune_tickets.config.section import Section
-from tune_tickets.config.training import Retraining
+from tune_tickets.config.training import Drawing, Retraining
 
 
 class Model(Section):
@@ -223,6 +222,10 @@ class Task(Section):
 
 
 TaskName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,49}$")]
+
+
+CORPUS, TASK = "corpus", "task"
+"""What a method may be told to search on beside a further task, so no further task can have these names."""
 
 
 class Transfer(Section):

@@ -6,6 +6,12 @@ from typing import Any, Literal
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from tune_tickets.config.section import LearningRate, Ratio, Section
+from tune_tickets.errors import ConfigError
+
+ADVERSARIES = {"pgd": "PGD", "freelb": "FreeLB"}
+"""As the papers write them."""
+LOSSES = {"poe": "PoE", "reweight": "reweighting", "confidence": "confidence"}
+"""What titles call a debiasing loss."""
 
 
 class Adversary(Section):
@@ -123,15 +129,22 @@ class BiasModel(Section):
         return {key: value for key, value in data.items() if features in _MEANT_FOR.get(key, (features,))}
 
 
-class Teacher(Section):
+class Optimisation(Section):
+    """What every training has: the optimizer and its schedule. Defaults: EarlyRobust section 4.4."""
+
+    learning_rate: LearningRate = Field(2e-5, description="AdamW learning rate")
+    batch_size: int = Field(32, ge=1, le=4096, description="Rows per optimizer step")
+    weight_decay: float = Field(0.01, ge=0.0, le=1.0, description="AdamW weight decay, not on biases and LayerNorm")
+    warmup: Ratio = Field(0.1, description="Share of the schedule spent warming up")
+    clip: float = Field(1.0, gt=0.0, le=1000.0, description="Gradient norm is clipped to this")
+
+
+class Teacher(Optimisation):
     """The plain fine-tuning of the whole model that confidence regularisation learns from. Defaults: SRNets, MNLI."""
 
     learning_rate: LearningRate = Field(5e-5, description="AdamW learning rate")
     epochs: int = Field(3, ge=1, le=1000, description="Epochs")
-    batch_size: int = Field(32, ge=1, le=4096, description="Rows per optimizer step")
     weight_decay: float = Field(0.0, ge=0.0, le=1.0, description="AdamW weight decay, not on biases and LayerNorm")
-    warmup: Ratio = Field(0.1, description="Share of the schedule spent warming up")
-    clip: float = Field(1.0, gt=0.0, le=1000.0, description="Gradient norm is clipped to this")
 
 
 class Debiasing(Section):
@@ -175,15 +188,10 @@ def debiasings(section: Section) -> Iterator[Debiasing]:
             yield from debiasings(value)
 
 
-class Retraining(Section):
+class Retraining(Optimisation):
     """Fine-tuning from the pre-trained weights. Defaults: EarlyRobust section 4.4."""
 
-    learning_rate: LearningRate = Field(2e-5, description="AdamW learning rate")
     epochs: int = Field(10, ge=1, le=1000, description="Epochs")
-    batch_size: int = Field(32, ge=1, le=4096, description="Rows per optimizer step")
-    weight_decay: float = Field(0.01, ge=0.0, le=1.0, description="AdamW weight decay, not on biases and LayerNorm")
-    warmup: Ratio = Field(0.1, description="Share of the schedule spent warming up")
-    clip: float = Field(1.0, gt=0.0, le=1000.0, description="Gradient norm is clipped to this")
     adversary: Adversary = Field(
         default_factory=lambda: Adversary(kind="none"), description="Adversarial retraining; none as in the paper"
     )
@@ -220,3 +228,58 @@ class Ablation(Section):
         if (self.weights, self.structure) == ("pretrained", "kept"):
             return {}
         return {"ablation": self.model_dump(mode="json", exclude={"mask"})}
+
+
+Scope = Literal["global", "layer"]
+
+
+class Drawing(Section):
+    """Which share of heads and neurons is cut, and where scores compete. Defaults: EarlyRobust on SST-2."""
+
+    heads: Ratio = Field(1 / 6, description="Share of attention heads removed; every layer keeps at least one")
+    neurons: Ratio = Field(0.3, description="Share of intermediate neurons removed")
+    heads_scope: Scope = Field("global", description="Heads compete over the whole model, or within each layer")
+    neurons_scope: Scope = Field("global", description="Neurons compete over the whole model, or within each layer")
+
+
+_READ_AT = {"steps": "steps", "interval": "patience", "patience": "patience", "improvement": "patience"}
+
+
+class Start(Section):
+    """At which point of the fine-tuning the pruning starts (section 5.1, appendix E.1)."""
+
+    at: Literal["end", "steps", "patience"] = Field(
+        "end", description="At its end, after a number of steps, or when it has stopped to improve"
+    )
+    steps: int = Field(20000, ge=1, description="steps: optimizer steps of the fine-tuning; its schedule stays")
+    interval: int = Field(1000, ge=1, description="patience: steps between two looks at the select rows")
+    patience: int = Field(3, ge=1, le=1000, description="patience: looks in a row without improvement that end it")
+    improvement: float = Field(
+        0.5,
+        ge=0.0,
+        le=100.0,
+        description="patience: an improvement is more than so many points above the best so far",
+    )
+
+    def leave_inputs(self) -> dict[str, Any]:
+        """What a fine-tuning depends on that is left at this point: nothing at its end, so that others share it."""
+        used = {"at", *(name for name, at in _READ_AT.items() if at == self.at)}
+        return {} if self.at == "end" else {"start": self.model_dump(mode="json", include=used)}
+
+    def check(self, total_steps: int) -> None:
+        """Refuse a point that a fine-tuning of so many steps never reaches, or a rule that never looks."""
+        name, first = ("steps", self.steps) if self.at == "steps" else ("interval", self.interval)
+        if self.at != "end" and first > total_steps:
+            raise ConfigError(
+                f"method.start.{name} is {first}, but the fine-tuning has only {total_steps} steps: "
+                "lower it, or set method.start.at to end"
+            )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _keep_what_means_something(cls, data: Any) -> Any:  # noqa: ANN401 - whatever stands in the YAML
+        # Settings that this kind of start does not read must not keep trials from sharing stages.
+        if not isinstance(data, dict):
+            return data
+        at = data.get("at", "end")
+        return {key: value for key, value in data.items() if _READ_AT.get(key, at) == at}

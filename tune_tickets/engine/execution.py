@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from tune_tickets.config.search import Resources
 from tune_tickets.engine.lease import leased
@@ -96,12 +95,6 @@ def training_cost(row_passes: int, seconds: float, rows: int) -> dict[str, float
     return {"passes": row_passes / rows, "seconds": seconds}
 
 
-class StageBody(Protocol):
-    """The code of a stage: the function `run` of the module `trial.bodies.<name>`."""
-
-    def __call__(self, context: StageContext) -> StageOutput: ...
-
-
 def execute(stage: Stage, resources: Resources, store_url: str, note: ProgressNote, owner: str = "") -> StageResult:
     """Compute a stage, unless its result is in the store already; `LeaseHeld` if somebody else computes it."""
     store = Store(store_url)
@@ -115,12 +108,11 @@ def execute(stage: Stage, resources: Resources, store_url: str, note: ProgressNo
 
 def _compute(stage: Stage, resources: Resources, store: Store, note: ProgressNote) -> StageResult:
     _limit_threads(resources)
-    body: StageBody = import_module(f"tune_tickets.trial.bodies.{stage.name}").run
     attempt = store.begin(stage)
     started = time.perf_counter()
     # Closed while the lease is held: whoever computes the stage next must not meet a late checkpoint of ours.
     with closing(StageContext(stage, resources, store, attempt, note)) as context:
-        output = body(context)
+        output = stage.run(context)
     result = attempt.finish(output.record, time.perf_counter() - started, output.content)
     if stage.goal is None:  # an extensible stage goes on from it for other goals
         store.drop_checkpoint(stage)

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tune_tickets.engine.quarantine import file_states, set_aside, set_files_aside
-from tune_tickets.engine.stage import VERSIONS, StageKey, StageResult
+from tune_tickets.engine.stage import StageKey, StageResult
 from tune_tickets.engine.store import CHECKPOINT, HISTORY, Store, Unreadable
 from tune_tickets.errors import StoreError
 
 _RESULT = re.compile(r"result(?:-(?P<goal>[0-9a-f]{16}))?\.json")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _RECIPE = re.compile(r"stage(?:-(?P<goal>[0-9a-f]{16}))?\.json")
 
 
@@ -61,14 +62,13 @@ class Flaw:
 
 
 def inventory(store: Store) -> list[Entry]:
-    """All stages in a store, in the order of the pipeline."""
+    """All stages in a store, by name."""
     found: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
     for path, size in store.files().items():
         parts = path.split("/", 2)
-        if len(parts) == 3 and parts[0] in VERSIONS:
+        if len(parts) == 3 and _DIGEST.fullmatch(parts[1]):
             found[parts[0], parts[1]][parts[2]] = size
-    order = list(VERSIONS)
-    return [Entry(*key, files) for key, files in sorted(found.items(), key=lambda item: order.index(item[0][0]))]
+    return [Entry(*key, files) for key, files in sorted(found.items())]
 
 
 def verify(store: Store, entries: list[Entry], progress: Callable[[int, int], None]) -> list[Flaw]:

@@ -11,8 +11,6 @@ from tune_tickets.engine.store import RESULT, Store, Unreadable
 from tune_tickets.errors import StoreError
 
 QUARANTINE = "quarantine"
-KEPT_BY_DRIVER = frozenset({"data", "twin", "ood_train", "corpus", "vectors"})
-"""What no stage computes: the driver puts it into the store before the first trial."""
 FileState = Literal["sound", "pruned", "missing", "changed"]
 
 
@@ -56,8 +54,8 @@ def lost(store: Store, damage: Unreadable) -> Lost | None:
     Readers side by side find the same damage: what has been mended meanwhile stays where it is.
     """
     _mend(store, damage.key)
-    stage = None if damage.key.name in KEPT_BY_DRIVER else store.recipe(damage.key)
-    if stage is None or (stage.name, stage.inputs.get("kind")) == ("draw", "given"):
+    stage = store.recipe(damage.key)
+    if stage is None or not stage.recomputable:
         return None
     return Lost(stage, damage.key, damage.reason)
 

@@ -8,7 +8,7 @@ from tune_tickets.config.search import Resources
 from tune_tickets.engine.execution import execute
 from tune_tickets.engine.lease import LeaseHeld
 from tune_tickets.engine.quarantine import lost
-from tune_tickets.engine.stage import Stage, StageResult
+from tune_tickets.engine.stage import Stage, StageKey, StageResult
 from tune_tickets.engine.store import Store, Unreadable
 from tune_tickets.errors import TicketsError
 
@@ -84,6 +84,37 @@ class StoreReader:
     def run_all(self, stages: Sequence[Stage]) -> list[StageResult]:
         """The stored results, if all are there."""
         return [self.run(stage) for stage in stages]
+
+
+class DryRunner:
+    """Computes nothing: gives what the store has, or else a result to plan with. Notes every stage requested."""
+
+    def __init__(self, store: Store | None) -> None:
+        """`store` may be None if results cannot be found by their digests, since not all data could be read."""
+        self._store = store
+        self.asked: list[Stage] = []
+        self.cached: list[Stage] = []
+
+    def run(self, stage: Stage, on_record: OnRecord | None = None) -> StageResult:
+        """The stored result, or a foreseen one."""
+        self.asked.append(stage)
+        found = self._stored(stage)
+        if found is not None:
+            self.cached.append(stage)
+            return found
+        key = StageKey(stage.name, stage.digest, stage.digest, stage.goal_digest)
+        files = {file: f"foreseen/{file}#" for file in stage.foreseen_files()}
+        return StageResult(key, stage.foreseen(), files, [], 0.0)
+
+    def run_all(self, stages: Sequence[Stage]) -> list[StageResult]:
+        """The results of all stages."""
+        return [self.run(stage) for stage in stages]
+
+    def _stored(self, stage: Stage) -> StageResult | None:
+        try:
+            return None if self._store is None else self._store.result(stage)
+        except Unreadable:
+            return None
 
 
 def later(on_record: OnRecord, steps: int) -> OnRecord:

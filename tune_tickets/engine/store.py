@@ -16,7 +16,7 @@ from typing import Any
 import xxhash
 
 from tune_tickets.engine.files import Content, Files
-from tune_tickets.engine.stage import VERSIONS, Stage, StageKey, StageResult, digest_of
+from tune_tickets.engine.stage import Stage, StageKey, StageResult, code_of, digest_of, kind_of_stage
 from tune_tickets.errors import StoreError
 
 RESULT, RECIPE, HISTORY, CHECKPOINT, PRUNED = "result", "stage", "history.json", "checkpoint.json", "pruned.json"
@@ -84,7 +84,11 @@ class Store(Files):
             role: StageKey(up["stage"], up["digest"], up.get("content", up["digest"]), up.get("goal_digest"))
             for role, up in written["upstream"].items()
         }
-        return Stage(written["stage"], written["inputs"], above, written.get("goal")), written.get("version")
+        name, code = written["stage"], written.get("code")
+        kind = kind_of_stage(name, code)
+        if kind is None:
+            raise StoreError(f"{path} describes a stage '{name}' that is not known here ({code or 'no class named'})")
+        return kind.restored(name, written["inputs"], above, written.get("goal")), written.get("version")
 
     def begin(self, stage: Stage) -> "Attempt":
         """Start computing a stage."""
@@ -249,7 +253,8 @@ def _describe(stage: Stage) -> dict[str, Any]:
     }
     return {
         "stage": stage.name,
-        "version": VERSIONS[stage.name],
+        "version": stage.version,
+        "code": code_of(stage),
         "digest": stage.digest,
         "inputs": stage.inputs,
         "upstream": above,

@@ -16,12 +16,11 @@ from tune_tickets.errors import StoreError
 from tune_tickets.results.folder import Results
 from tune_tickets.results.records import Outcome, StageRecord
 from tune_tickets.tickets.mask import StructuredMask
-from tune_tickets.tickets.unstructured import UnstructuredMask
+from tune_tickets.tickets.unstructured import Mask, UnstructuredMask
 
 MASK_FILE = "mask.safetensors"
 ATTACKED_FILE = "attacked.parquet"
 TICKET_FILE = "ticket.safetensors"
-Mask = StructuredMask | UnstructuredMask
 
 
 def trial_artifacts(

@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 from tune_tickets.config import Settings
-from tune_tickets.config.method import EarlyBird
 from tune_tickets.engine.stage import StageResult, digest_of
 from tune_tickets.engine.store import Store
 from tune_tickets.errors import StoreError
-from tune_tickets.reports.artifacts import Mask, stored_mask
+from tune_tickets.methods.earlyrobust import EarlyBird
+from tune_tickets.reports.artifacts import stored_mask
 from tune_tickets.reports.pictures.evidence import Curve, MaskDistances, Matrix, Pattern
 from tune_tickets.results.objective import ranked
 from tune_tickets.results.records import Confirmation, StageRecord, Summary, TrialRecord
@@ -26,6 +26,7 @@ from tune_tickets.tickets.distance import Trajectory
 from tune_tickets.tickets.drawing import draw
 from tune_tickets.tickets.mask import StructuredMask
 from tune_tickets.tickets.survival import survival
+from tune_tickets.tickets.unstructured import Mask
 
 SEARCHES = ("search", "mlm_search")
 FINETUNING = "finetuning"

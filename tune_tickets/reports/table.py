@@ -9,7 +9,7 @@ from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from tune_tickets.config.title import ADVERSARIES
+from tune_tickets.config.training import ADVERSARIES
 from tune_tickets.reports.comparisons import ood_sentences, verdict
 from tune_tickets.results.records import (
     AttackFigures,

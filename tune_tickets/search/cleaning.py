@@ -9,8 +9,10 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Literal
 
+from tune_tickets.config.method import built_in_methods
 from tune_tickets.engine.inventory import IN_USE, STALE_SECONDS, Entry, readable
 from tune_tickets.engine.node import NODES
+from tune_tickets.engine.stage import ExtensibleStage, kind_of_stage
 from tune_tickets.engine.store import BROKERS, CHECKPOINT, PRUNED, Store
 from tune_tickets.errors import TicketsError
 from tune_tickets.results.folder import Results
@@ -90,17 +92,6 @@ def _confirmed(results: Results) -> frozenset[str]:
     return frozenset(run.retrain_digest for model in found.models for run in model.runs if run.retrain_digest)
 
 
-WEIGHTS = {
-    "retrain": "ticket.safetensors",
-    "epochs": "ticket-*.safetensors",
-    "imp": "weights.safetensors",
-    "srnets_imp": "weights.safetensors",
-    "srnets_masks": "looks.safetensors",
-    "masked_lm": "masked_lm/*",
-}
-"""The files of each kind of stage that are large and can be computed again. All others are kept for ever."""
-EXTENSIBLE = ("search", "mlm_search")
-"""Stages that keep a checkpoint when they are done, for trials that go further; its state is as large as weights."""
 _STATE = "state.pt"
 _DAY = 24 * 3600.0
 
@@ -129,6 +120,7 @@ class Policy:
 
 def removals(store: Store, entries: list[Entry], users: list[StoreUser], policy: Policy) -> list[Removal]:
     """All that the policy lets go."""
+    built_in_methods()  # makes their kinds of stages known
     known = frozenset[str]().union(*(user.uses for user in users))
     last = frozenset[str]().union(*(user.uses for user in users[: policy.keep_last]))
     shown = frozenset[str]().union(*(user.shows for user in users))
@@ -161,7 +153,8 @@ def remove(store: Store, removal: Removal) -> None:
 
 
 def _weights(store: Store, entry: Entry) -> Iterator[Removal]:
-    pattern = WEIGHTS.get(entry.name)
+    kind = kind_of_stage(entry.name)
+    pattern = kind.cleanable if kind is not None else None
     for result in readable(store, entry) if pattern else ():
         recorded = {file: path.rsplit("#", 1)[0] for file, path in result.files.items()}
         paths = [path for file, path in recorded.items() if fnmatch(file, str(pattern)) and path in entry.files]
@@ -178,10 +171,16 @@ def _checkpoint(store: Store, entry: Entry, may_go: bool) -> Iterator[Removal]:
     paths = (CHECKPOINT, *part)
     if not any(entry.results()):
         yield Removal("checkpoints of unfinished stages", entry, paths, sum(entry.files[path] for path in paths))
-    elif entry.name not in EXTENSIBLE:  # its worker was killed before it could take it away
+    elif not _extensible(entry):  # its worker was killed before it could take it away
         yield Removal("leftovers", entry, paths, sum(entry.files[path] for path in paths))
     elif may_go and state:
         yield Removal("states of searches", entry, tuple(state), sum(entry.files[path] for path in state))
+
+
+def _extensible(entry: Entry) -> bool:
+    """Whether finished stages of this kind keep a checkpoint to extend them; so may a kind that is not known here."""
+    kind = kind_of_stage(entry.name)
+    return kind is None or issubclass(kind, ExtensibleStage)
 
 
 def _leftovers(store: Store, entry: Entry) -> Iterator[Removal]:

@@ -14,13 +14,13 @@ from tune_tickets.attacks.changes import sample_substitutions
 from tune_tickets.attacks.threat import ThreatModel
 from tune_tickets.config import Experiment, Settings
 from tune_tickets.config.objective import Objective
-from tune_tickets.config.title import ADVERSARIES
-from tune_tickets.config.training import Adversary
+from tune_tickets.config.training import ADVERSARIES, Adversary
 from tune_tickets.engine.quarantine import to_recompute
 from tune_tickets.engine.runner import Runner
 from tune_tickets.engine.stage import StageKey
 from tune_tickets.engine.store import Store, Unreadable
 from tune_tickets.errors import SearchStopped, TicketsError
+from tune_tickets.methods.base import Flow
 from tune_tickets.reports.artifacts import TICKET_FILE, attacked_records
 from tune_tickets.reports.attacked import substitution_page
 from tune_tickets.reports.comparisons import comparisons, detectable_differences, ood_comparisons
@@ -44,7 +44,6 @@ from tune_tickets.results.summary import write_summary
 from tune_tickets.search.space import reference
 from tune_tickets.search.trainable import TrialContext
 from tune_tickets.tickets.ticket import Ticket, save_ticket
-from tune_tickets.trial.pipeline import Pipeline
 
 Kind = Literal["pgd", "freelb"]
 
@@ -326,7 +325,7 @@ def _save_ticket(experiment: Experiment, winner: TrialRecord, results: Results) 
 def regain_weights(context: TrialContext, runner: Runner, winner: TrialRecord) -> None:
     """Compute the winner's weights again, while there are workers, if the store has lost them."""
     assert winner.outcome is not None
-    pipeline = Pipeline(context.experiment.at(winner.params), context.world, runner)
+    pipeline = Flow(context.experiment.at(winner.params), context.world, runner)
     for outcome in (winner.outcome, *(transfer.outcome for transfer in winner.outcome.transfers)):
         stage = to_recompute(Store(context.store_url), trained_by(outcome))
         if stage is not None:

@@ -12,8 +12,6 @@ from typing import Any
 import ray
 
 from tune_tickets.config import Experiment, Settings
-from tune_tickets.config.method import FineTune, RandomTicket
-from tune_tickets.config.srnets import SRNets
 from tune_tickets.config.title import title
 from tune_tickets.data.task import TaskData, load_task
 from tune_tickets.engine.client import BrokerRunner, start_broker
@@ -22,6 +20,10 @@ from tune_tickets.engine.runner import Runner
 from tune_tickets.engine.stage import Stage, StageKey
 from tune_tickets.engine.store import Store
 from tune_tickets.errors import TicketsError
+from tune_tickets.methods.base import Flow, World
+from tune_tickets.methods.finetune import FineTune
+from tune_tickets.methods.given import keep_rows, keep_twins, rows_stage, twin_stage
+from tune_tickets.methods.random import RandomTicket
 from tune_tickets.reports.confirmed import estimates, tests
 from tune_tickets.results.folder import Results
 from tune_tickets.results.objective import ranked
@@ -40,9 +42,6 @@ from tune_tickets.search.preflight import preflight
 from tune_tickets.search.progress import Event, Note, TrialFinished, TrialStarted
 from tune_tickets.search.session import ray_session
 from tune_tickets.search.space import reference
-from tune_tickets.trial.pipeline import Pipeline, World
-from tune_tickets.trial.rows import keep_rows, rows_stage
-from tune_tickets.trial.twins import keep_twins, twin_stage
 
 
 @dataclass(frozen=True)
@@ -57,13 +56,13 @@ class Contender:
 
     def measure(self, world: World, runner: Runner, seed: int) -> Outcome:
         """Train with the seed and measure on the rows of the world."""
-        pipeline, method = Pipeline(self.settings, world, runner, training_seed=seed), self.settings.method
+        pipeline, method = Flow(self.settings, world, runner, training_seed=seed), self.settings.method
         if self.kind == "dense":
             return pipeline.train_and_measure(None, _unheard)
         if self.kind == "random":
             assert self.ticket is not None
             return pipeline.random_control(self.ticket, seed, _unheard)
-        if isinstance(method, SRNets) and not method.retrained:
+        if not method.retrained:
             # Taken as pruning leaves it: a mask has no meaning on other weights, so all is done anew.
             return pipeline.find_ticket(_unheard)
         return pipeline.train_and_measure(self.ticket, _unheard, self.settings.ablation)

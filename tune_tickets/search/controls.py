@@ -9,13 +9,16 @@ from functools import partial
 from typing import Any, Literal, TypeVar
 
 from tune_tickets.config import Experiment, Settings
-from tune_tickets.config.method import FineTune, RandomTicket
 from tune_tickets.config.title import title
 from tune_tickets.engine.client import BrokerRunner
 from tune_tickets.engine.runner import StoreReader
 from tune_tickets.engine.stage import StageKey
 from tune_tickets.engine.store import Store
 from tune_tickets.errors import StoreError, TicketsError
+from tune_tickets.methods.base import Flow
+from tune_tickets.methods.finetune import FineTune
+from tune_tickets.methods.random import RandomTicket
+from tune_tickets.methods.stages import Retrain
 from tune_tickets.reports.artifacts import stored_mask
 from tune_tickets.results.objective import front, ranked
 from tune_tickets.results.records import (
@@ -32,7 +35,6 @@ from tune_tickets.search.progress import Event, Note, TrialFinished, TrialStarte
 from tune_tickets.search.space import reference
 from tune_tickets.search.trainable import TrialContext
 from tune_tickets.tickets.mask import StructuredMask
-from tune_tickets.trial.pipeline import Pipeline
 
 _LOOK_SECONDS = 0.5
 Found = TypeVar("Found")
@@ -73,7 +75,7 @@ class DenseControl:
     def _measure(self) -> None:
         self._emit(TrialStarted("dense", {}))
         try:
-            pipeline = Pipeline(reference(self._context.experiment), self._context.world, self._runner)
+            pipeline = Flow(reference(self._context.experiment), self._context.world, self._runner)
             outcome = pipeline.dense_control(lambda record: None)
             self._record = control_record("dense", 0, outcome, pipeline)
             self._emit(TrialFinished("dense", "complete", None, headline(outcome.metrics())))
@@ -82,9 +84,9 @@ class DenseControl:
                 self._emit(TrialFinished("dense", "failed", None, {}, str(error)))
 
 
-def reading(context: TrialContext, settings: Settings) -> Pipeline:
+def reading(context: TrialContext, settings: Settings) -> Flow:
     """A pipeline that computes nothing, for what earlier sessions have left in the store."""
-    return Pipeline(settings, context.world, StoreReader(context.store_url))
+    return Flow(settings, context.world, StoreReader(context.store_url))
 
 
 def measured_at_once(jobs: Iterable[Callable[[], Found | None]], number: int) -> list[Found]:
@@ -94,7 +96,7 @@ def measured_at_once(jobs: Iterable[Callable[[], Found | None]], number: int) ->
 
 
 def control_record(
-    kind: Literal["dense", "random"], seed: int, outcome: Outcome, pipeline: Pipeline, like: str | None = None
+    kind: Literal["dense", "random"], seed: int, outcome: Outcome, pipeline: Flow, like: str | None = None
 ) -> ControlRecord:
     """A control as it is written down, with the stages that its pipeline has noted."""
     return ControlRecord(
@@ -153,7 +155,7 @@ def matched(experiment: Experiment, trials: list[TrialRecord], store: Store) -> 
 def _plain(experiment: Experiment, trial: TrialRecord) -> bool:
     settings = experiment.at(trial.params)
     ablated = settings.ablation.mask == "shuffled" or bool(settings.ablation.start_inputs())
-    return not ablated and not isinstance(settings.method, RandomTicket)
+    return not ablated and not settings.method.at_random
 
 
 def _counts(outcome: Outcome, store: Store) -> Hashable:
@@ -187,7 +189,7 @@ def _control(
         return None
     name = ControlRecord.named(seed, like)
     emit(TrialStarted(name, {}))
-    pipeline = Pipeline(settings, context.world, BrokerRunner(broker, context.store_url, name, ended))
+    pipeline = Flow(settings, context.world, BrokerRunner(broker, context.store_url, name, ended))
     try:
         measured = _measured(pipeline, trial, seed)
     except Exception as error:  # hours of search are not given up for a control
@@ -197,7 +199,7 @@ def _control(
     return control_record("random", seed, measured, pipeline, like)
 
 
-def _measured(pipeline: Pipeline, trial: TrialRecord, seed: int) -> Outcome:
+def _measured(pipeline: Flow, trial: TrialRecord, seed: int) -> Outcome:
     assert trial.outcome is not None
     key = _drawn(trial.outcome)
     assert key is not None
@@ -253,7 +255,7 @@ def _epochs(
     ended: Callable[[], bool],
 ) -> EpochsRecord | None:
     stage = Store(context.store_url).recipe(trained_by(model.outcome))
-    if stage is None or "retraining" not in stage.inputs:
+    if not isinstance(stage, Retrain) or stage.retraining is None:
         reason = LOST if stage is None else AS_IT_IS
         emit(Note(f"{model.name} was not attacked epoch by epoch: {reason}"))
         return EpochsRecord(model=model.name, title=model.title, left_out=reason)
@@ -264,7 +266,7 @@ def _epochs(
         return None
     name = f"epochs of {model.name}"
     emit(TrialStarted(name, {}))
-    pipeline = Pipeline(model.settings, context.world, BrokerRunner(broker, context.store_url, name, ended))
+    pipeline = Flow(model.settings, context.world, BrokerRunner(broker, context.store_url, name, ended))
     try:
         found = pipeline.after_every_epoch(stage, model.outcome)
     except Exception as error:  # hours of search are not given up for a picture
@@ -274,5 +276,5 @@ def _epochs(
     return _record(model, found, pipeline)
 
 
-def _record(model: _Model, found: tuple[EpochFigures, ...], pipeline: Pipeline) -> EpochsRecord:
+def _record(model: _Model, found: tuple[EpochFigures, ...], pipeline: Flow) -> EpochsRecord:
     return EpochsRecord(model=model.name, title=model.title, epochs=found, stages=tuple(pipeline.stages))

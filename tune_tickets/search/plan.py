@@ -1,38 +1,23 @@
 """What a planned search is likely to spend, in the units of `search.budget`, from earlier stages on the store."""
 
-import math
 import os
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean
 from typing import Any
 
+from tune_tickets.attacks.threat import threats_of
 from tune_tickets.config import Experiment, Settings
-from tune_tickets.config.loading import fill
-from tune_tickets.config.method import EarlyBird, Imp, ORTicket, RobustT
-from tune_tickets.config.orticket import CORPUS
-from tune_tickets.config.srnets import MOST_LOOKS, SRNets
-from tune_tickets.config.training import Adversary
+from tune_tickets.config.domain import Scalar
 from tune_tickets.engine.inventory import Entry, inventory, readable
-from tune_tickets.engine.runner import NotStored, OnRecord, StoreReader
-from tune_tickets.engine.stage import VERSIONS, Stage, StageKey, StageResult
+from tune_tickets.engine.runner import DryRunner, unheard
+from tune_tickets.engine.stage import Sizes, Stage, StageKey, StageResult, Work, kind_of_stage
 from tune_tickets.engine.store import Store
 from tune_tickets.errors import StoreError
-from tune_tickets.search.space import reference, warm_starts
-from tune_tickets.search.stage_counts import stages_asked, trial_options
-from tune_tickets.trial.pipeline import Pipeline, World
-
-
-@dataclass(frozen=True)
-class Work:
-    """What one stage has to do: in words, and as a number of steps of its own kind where that can be counted.
-
-    Steps are passes of one row (forward and backward in training), rows measured, or rows attacked.
-    """
-
-    text: str
-    steps: float | None = None
+from tune_tickets.methods.base import Flow, World
+from tune_tickets.methods.stages import Retrain
+from tune_tickets.search.space import reference, trial_options, trials_wanted, warm_starts
 
 
 @dataclass(frozen=True)
@@ -72,18 +57,10 @@ def _measured(store: Store, entry: Entry) -> Iterator[_Measured]:
 
 def _steps(store: Store, result: StageResult) -> tuple[float | None, float]:
     """How many steps a stage has gone through, and how long these took."""
-    record = result.record
-    if result.key.name == "attack":
-        return float(len(record["rows"])), result.seconds
-    if result.key.name == "evaluate":
-        return float(record["clean"]["rows"]), result.seconds
-    if result.key.name == "ood_curve":
-        return float(record["looks"] * record["rows"]), result.seconds
-    training, data = record.get("training"), _upstream(store, result.key, "data")
-    rows = None if data is None else _rows(store, data)
-    if training is None or rows is None:
+    kind, data = kind_of_stage(result.key.name), _upstream(store, result.key, "data")
+    if kind is None:
         return None, result.seconds
-    return training["passes"] * rows, training["seconds"]
+    return kind.steps_done(result, None if data is None else _rows(store, data))
 
 
 def _rows(store: Store, data: StageKey) -> int | None:
@@ -133,135 +110,149 @@ class PlannedStage:
         return 0.0 if not self.left else None if self.seconds is None else self.left * self.seconds
 
 
-_PACE = {"epochs": "retrain"}
-"""Stages that do the work of another one, whose pace is better known."""
-
-
-class _LookUp(StoreReader):
-    """Counts what it finds."""
-
-    def __init__(self, store: Store) -> None:
-        super().__init__(store.url)
-        self.cached: Counter[str] = Counter()
-
-    def run(self, stage: Stage, on_record: OnRecord | None = None) -> StageResult:
-        """The stored result; what follows an absent one cannot be known."""
-        found = super().run(stage, on_record)
-        self.cached[stage.name] += 1
-        return found
-
-
 def plan(experiment: Experiment, world: World | None, store: Store, train_rows: int | None) -> list[PlannedStage]:
-    """The stages of a search, upper bounds: trials share what they can and ASHA ends some early.
+    """Walk the flow of all trials and controls without computing anything.
 
-    Without the world nothing can be found in the store; without the number of rows work is counted in epochs.
+    The numbers are upper bounds: trials share what they can, and ASHA stops some early.
+
+    Args:
+        experiment: the experiment.
+        world: what was found out about data and model; None if not all of it could be read.
+        store: where results of earlier searches are.
+        train_rows: the number of training rows; without it work is counted in epochs.
+
+    Returns:
+        One entry per kind of stage, in the order of the flow.
     """
-    cached = None if world is None else _cached(experiment, world, store)
-    options = trial_options(experiment)
-    work = {name: each for option in options for name, each in _work(option, train_rows).items()}
-    asked = stages_asked(experiment, options)
+    walk = _Walk(experiment, world, store, train_rows)
+    walk.trials()
+    walk.controls()
     entries, model = inventory(store), None if world is None else world.model_fingerprint
     return [
         PlannedStage(
             name,
-            asked[name],
-            None if cached is None else min(cached[name], asked[name]),
-            work[name].text,
-            expected_seconds(store, entries, _PACE.get(name, name), work[name], model),
+            asked,
+            None if world is None else min(walk.cached[name], asked),
+            walk.work[name].text,
+            expected_seconds(store, entries, walk.kinds[name].pace or name, walk.work[name], model),
         )
-        for name in sorted(asked, key=list(VERSIONS).index)
+        for name, asked in walk.asked.items()
     ]
 
 
-def _cached(experiment: Experiment, world: World, store: Store) -> Counter[str]:
-    """How many results the warm starts and the dense control would find, by stage."""
-    settings = experiment.settings
-    looked = _LookUp(store)
-    points = warm_starts(experiment)[: settings.search.trials]
-    if not experiment.domains:
-        points = [{}] * settings.search.trials
-    for point in points:
-        trial = experiment.at(fill(experiment.document, experiment.domains, point))
-        _walk(Pipeline(trial, world, looked), dense=False)
-    if settings.controls.dense:
-        _walk(Pipeline(reference(experiment), world, looked), dense=True)
-    return looked.cached
+class _Walk:
+    """Counts what the trials and controls of a search ask for."""
+
+    def __init__(self, experiment: Experiment, world: World | None, store: Store, train_rows: int | None) -> None:
+        self._experiment = experiment
+        self._world = world or _imagined(experiment.settings)
+        self._store = None if world is None else store
+        self._sizes = Sizes(train_rows, experiment.settings.task.rows.select, _twin_rows(experiment.settings))
+        self.asked: Counter[str] = Counter()
+        self.cached: Counter[str] = Counter()
+        self.work: dict[str, Work] = {}
+        self.kinds: dict[str, type[Stage]] = {}
+
+    def trials(self) -> None:
+        """The warm starts as they are, and at most as many stages for every trial beyond them."""
+        wanted = trials_wanted(self._experiment)
+        points = warm_starts(self._experiment)[:wanted]
+        if not self._experiment.domains:
+            points = [{}] * wanted
+        for point in points:
+            self._most(trial_options(self._experiment, point), 1)
+        self._most(trial_options(self._experiment), wanted - len(points), cached=False)
+
+    def controls(self) -> None:
+        """The dense control, random tickets, and both models after every epoch."""
+        controls, dense = self._experiment.settings.controls, reference(self._experiment)
+        if controls.dense:
+            self._add(self._walked(dense, lambda flow: flow.dense_control(unheard)))
+        tickets = 1 if controls.random_of == "winner" else trials_wanted(self._experiment)
+        if controls.random:
+            self._most_of(_random, controls.random_seeds * tickets)
+        if controls.epochs:
+            self._most_of(_epochs, 1)
+            if controls.dense:
+                self._add(self._walked(dense, _epochs))
+
+    def _most(self, points: Sequence[Mapping[str, Scalar]], times: int, cached: bool = True) -> None:
+        """Add the walk of a trial that is known up to these options: of each kind of stage, as many as any asks for."""
+        walked = [
+            self._walked(self._experiment.at(dict(point)), lambda flow: flow.find_ticket(unheard)) for point in points
+        ]
+        if times > 0:
+            self._add_most(walked, times, cached)
+
+    def _most_of(self, ask: Callable[[Flow], object], times: int) -> None:
+        options = [self._experiment.at(dict(point)) for point in trial_options(self._experiment)]
+        self._add_most([self._walked(settings, ask) for settings in options], times, cached=False)
+
+    def _add_most(self, walked: Sequence[DryRunner], times: int, cached: bool) -> None:
+        most: Counter[str] = Counter()
+        for runner in walked:
+            counted = Counter(stage.name for stage in runner.asked)
+            most |= Counter({name: counted[name] for name in counted})
+            self._note(runner)
+        for name, number in most.items():
+            self.asked[name] += times * number
+        if cached and walked:
+            fewest = min(walked, key=lambda runner: len(runner.cached))
+            self.cached += Counter(stage.name for stage in fewest.cached)
+
+    def _add(self, runner: DryRunner) -> None:
+        self._add_most([runner], 1, cached=True)
+
+    def _walked(self, settings: Settings, ask: Callable[[Flow], object]) -> DryRunner:
+        runner = DryRunner(self._store)
+        ask(Flow(settings, self._world, runner))
+        return runner
+
+    def _note(self, runner: DryRunner) -> None:
+        """The work of a kind is that of its most expensive stage."""
+        for stage in runner.asked:
+            self.kinds[stage.name] = type(stage)
+            work, known = stage.work(self._sizes), self.work.get(stage.name)
+            if known is None or (work.steps or 0.0) > (known.steps or 0.0):
+                self.work[stage.name] = work
 
 
-def _walk(pipeline: Pipeline, dense: bool) -> None:
-    try:
-        if dense:
-            pipeline.dense_control(lambda record: None)
-        else:
-            pipeline.find_ticket(lambda record: None)
-    except NotStored:
-        return
+def _random(flow: Flow) -> None:
+    like = StageKey("draw", "", "")
+    flow.random_control(like, 0, unheard, dict.fromkeys(flow.settings.transfer, like))
 
 
-def _work(settings: Settings, train_rows: int | None) -> dict[str, Work]:
-    retraining, select = settings.retraining, settings.task.rows.select
-    attacked = min(settings.evaluation.rows, settings.evaluation.shard)
-    training = _training(retraining.epochs, retraining.batch_size, retraining.adversary, train_rows)
-    work = {
-        "bias": Work("logistic regression"),
-        "teacher": Work("predictions on the training rows"),
-        "draw": Work("ranking"),
-        "retrain": training,
-        "epochs": training,
-        "evaluate": Work(f"{select} rows", select),
-        "ood": Work(_twins(settings)),
-        "attack": Work(f"<= {attacked} rows attacked", attacked),
-    }
-    method = settings.method
-    if isinstance(method, ORTicket) and method.search_on == CORPUS:
-        passes = method.epochs * method.adversary.passes
-        work["masked_lm"] = Work(
-            f"{method.head.epochs:g} passes over all texts, if the checkpoint has no masked-LM head"
-        )
-        work["mlm_search"] = Work(f"<= {passes:g} passes over all blocks, for all tasks")
-    elif isinstance(method, EarlyBird | RobustT | Imp):
-        stage = {"robustt": "masks", "imp": "imp"}.get(method.kind, "search")
-        most = _training(method.epochs, method.batch_size, method.adversary, train_rows)
-        work[stage] = Work(f"<= {most.text}", most.steps)
-    if isinstance(method, RobustT) and method.scores == "magnitude":
-        work["masks"] = Work("magnitudes")
-    if isinstance(method, SRNets):
-        work["srnets_masks"] = _training(method.epochs, method.batch_size, Adversary(kind="none"), train_rows)
-        interval = method.epochs * method.prune_interval
-        work["srnets_imp"] = _training(interval, method.batch_size, Adversary(kind="none"), train_rows)
-        work["ood_curve"] = _followed(method, settings, train_rows)
-    return work
+def _epochs(flow: Flow) -> None:
+    """The winner, or the dense control, after every epoch but the last, which is measured already."""
+    before = DryRunner(None)
+    final = Flow(flow.settings, flow.world, before).dense_control(unheard)
+    [trained, *_] = [stage for stage in before.asked if isinstance(stage, Retrain)]
+    if trained.retraining is not None:
+        flow.after_every_epoch(trained, final)
 
 
-def _followed(method: SRNets, settings: Settings, train_rows: int | None) -> Work:
-    """The masks of a mask training that are measured on a twin; steps are rows of the mean twin."""
-    named, rows = _twins(settings), _twin_rows(settings)
-    if train_rows is None:
-        return Work(f"<= {MOST_LOOKS} masks, {named}")
-    masks = len(method.kept_looks(_plan_steps(method.epochs, method.batch_size, train_rows)))
-    return Work(f"{masks} masks, {named}", masks * sum(rows.values()) / max(1, len(rows)))
-
-
-def _twins(settings: Settings) -> str:
-    """The OOD twins with their rows."""
-    return ", ".join(f"{name} {count} rows" for name, count in _twin_rows(settings).items())
+def _imagined(settings: Settings) -> World:
+    """A world to plan with if the data or the model cannot be read: nothing can be found in a store by it."""
+    key = StageKey("", "", "")
+    return World(
+        data=key,
+        model_fingerprint="",
+        anatomy={},
+        threats=tuple(threats_of(settings.evaluation)),
+        tickets=defaultdict(lambda: key),
+        corpus=key if any(threat.fits_masked_lm for threat in threats_of(settings.evaluation)) else None,
+        vectors=defaultdict(lambda: key),
+        twins=dict.fromkeys(settings.task.twins, key),
+        ood_train=key,
+        transfers=dict.fromkeys(settings.transfer, key),
+        search_texts=defaultdict(lambda: key),
+    )
 
 
 def _twin_rows(settings: Settings) -> dict[str, int]:
     task = settings.task
     rows = [twin.rows.select for twin in task.ood] + ([task.planted.rows.select] if task.planted else [])
     return dict(zip(task.twins, rows, strict=True))
-
-
-def _plan_steps(epochs: float, batch_size: int, train_rows: int) -> int:
-    return math.ceil(epochs * math.ceil(train_rows / batch_size))
-
-
-def _training(epochs: float, batch_size: int, adversary: Adversary, train_rows: int | None) -> Work:
-    if train_rows is None:
-        return Work(f"{epochs * adversary.passes:g} passes over all training rows")
-    steps = _plan_steps(epochs, batch_size, train_rows)
-    return Work(f"{steps * adversary.passes} passes of {batch_size} rows", epochs * adversary.passes * train_rows)
 
 
 _HOUR = 3600.0

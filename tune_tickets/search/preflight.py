@@ -5,10 +5,7 @@ from dataclasses import asdict, dataclass, field
 
 from tune_tickets.attacks.threat import ThreatModel, threat_of, threats_of, with_resources
 from tune_tickets.config import Experiment, Settings
-from tune_tickets.config.domain import Scalar
-from tune_tickets.config.loading import fill
-from tune_tickets.config.method import EarlyBird, RandomTicket
-from tune_tickets.config.orticket import CORPUS, ORTicket
+from tune_tickets.config.method import method_type
 from tune_tickets.config.source import KeyPath, split
 from tune_tickets.config.task import Planted, Task
 from tune_tickets.config.training import ENCODER_INPUT
@@ -18,30 +15,32 @@ from tune_tickets.data.task import TaskData, load_task
 from tune_tickets.engine.stage import Stage, StageKey
 from tune_tickets.engine.store import Store
 from tune_tickets.errors import ConfigError, ResourceError, Unreachable
+from tune_tickets.methods.base import World, masked_lm_model, masked_lm_stage
+from tune_tickets.methods.given import (
+    corpus_stage,
+    corpus_texts,
+    keep_corpus,
+    keep_mask,
+    keep_rows,
+    keep_twins,
+    keep_vectors,
+    mask_key,
+    ood_train_stage,
+    read_rows,
+    rows_stage,
+    task_vectors,
+    twin_stage,
+    vectors_stage,
+)
 from tune_tickets.models.anatomy import Anatomy
 from tune_tickets.models.given import given_mask
 from tune_tickets.models.inspection import inspect_backbone, unreadable_markers
 from tune_tickets.models.source import backbone_fingerprint
 from tune_tickets.results.objective import falling
-from tune_tickets.search.space import trials_wanted, warm_starts
+from tune_tickets.search.space import trial_options, trials_wanted, warm_starts
 from tune_tickets.tickets.drawing import cut_count
+from tune_tickets.tickets.unstructured import Mask
 from tune_tickets.tracking.inputs import RowsRecord, SearchInputs, ThreatInput
-from tune_tickets.trial.bodies.draw import Mask
-from tune_tickets.trial.corpus import (
-    corpus_stage,
-    corpus_texts,
-    keep_corpus,
-    masked_lm_model,
-    masked_lm_stage,
-    search_texts,
-)
-from tune_tickets.trial.given import keep_mask, mask_key
-from tune_tickets.trial.pipeline import World
-from tune_tickets.trial.rows import keep_rows, read_rows, rows_stage
-from tune_tickets.trial.twins import keep_twins, ood_train_stage, twin_stage
-from tune_tickets.trial.vectors import keep_vectors, task_vectors, vectors_stage
-
-_SRNETS = "srnets"
 
 
 def further_rows(settings: Settings, unseen: list[str]) -> dict[str, TaskData]:
@@ -57,41 +56,37 @@ def further_rows(settings: Settings, unseen: list[str]) -> dict[str, TaskData]:
 
 def texts_searched_on(experiment: Experiment, unseen: list[str]) -> dict[str, tuple[str, ...]]:
     """The texts of every corpus a trial could search on, by its name; what is out of reach is added to `unseen`."""
-    found = {}
-    for method in masked_searches(experiment):
+    found: dict[str, tuple[str, ...]] = {}
+    for method in (experiment.at(point).method for point in trial_options(experiment)):
+        for name, reason in method.not_searchable.items():
+            if f"method.{name}" in experiment.domains:
+                message = f"cannot be searched: {reason}; give a number"
+                raise experiment.source.error(split(f"method.{name}"), message)
+        corpus = method.text_corpus
+        if corpus is None or corpus in found:
+            continue
         try:
-            found[method.corpus] = search_texts(method, experiment.settings.seed)
+            found[corpus] = method.read_texts(experiment.settings.seed)
         except Unreachable as error:
-            unseen.append(f"method.corpus: {error}")
+            note = f"method.corpus: {error}"
+            if note not in unseen:
+                unseen.append(note)
     return found
 
 
-def masked_searches(experiment: Experiment) -> list[ORTicket]:
-    """The searches on masked text that a trial could ask for, one per corpus."""
-    domains = experiment.domains
-    if "method.rows" in domains:
-        raise experiment.source.error(
-            split("method.rows"), "cannot be searched: the texts are read once, before the first trial; give a number"
-        )
-    wanted: dict[str, Scalar] = {"method.kind": "orticket", "method.search_on": CORPUS}
-    forced = {name: value for name, value in wanted.items() if name in domains and domains[name].contains(value)}
-    corpora = domains["method.corpus"].corners() if "method.corpus" in domains else [None]
-    points = [forced | ({} if corpus is None else {"method.corpus": corpus}) for corpus in corpora]
-    methods = [experiment.at(fill(experiment.document, domains, point)).method for point in points]
-    return [method for method in methods if isinstance(method, ORTicket) and method.search_on == CORPUS]
-
-
 def check_labels(experiment: Experiment, data: TaskData | None, transfers: Mapping[str, TaskData]) -> None:
-    """SRNets prune the classifier too, so their mask fits only tasks with as many labels."""
-    kind = experiment.domains.get("method.kind")
-    if data is None or _SRNETS not in (kind.corners() if kind is not None else [experiment.settings.method.kind]):
+    """A mask that covers the classifier too fits only tasks with as many labels."""
+    domain = experiment.domains.get("method.kind")
+    kinds = [str(kind) for kind in domain.corners()] if domain is not None else [experiment.settings.method.kind]
+    covering = [kind for kind in kinds if method_type(kind).masks_classifier]
+    if data is None or not covering:
         return
     for name, other in transfers.items():
         if len(other.labels) != len(data.labels):
             raise experiment.source.error(
                 ("transfer", name),
                 f"the task has {len(other.labels)} labels and the main one {len(data.labels)}, but the mask of method "
-                f"{_SRNETS} covers the classifier as well: take tasks with as many labels, or another method",
+                f"{covering[0]} covers the classifier as well: take tasks with as many labels, or another method",
             )
 
 
@@ -100,9 +95,9 @@ def check_lengths(experiment: Experiment) -> None:
     model = experiment.settings.model
     for name, other in experiment.settings.transfer.items():
         inspect_backbone(model, other.task.max_length, f"transfer.{name}.task.max_length")
-    for method in masked_searches(experiment):
-        inspect_backbone(model, method.block, "method.block")
-        inspect_backbone(model, method.head.max_length, "method.head.max_length")
+    for method in (experiment.at(point).method for point in trial_options(experiment)):
+        for name, tokens in method.lengths().items():
+            inspect_backbone(model, tokens, f"method.{name}")
 
 
 def search_inputs(settings: Settings, world: World, store: Store) -> SearchInputs:
@@ -272,7 +267,9 @@ def _fits_masked_lm(settings: Settings) -> bool:
 
 def _masked_lm(settings: Settings, texts: tuple[str, ...]) -> str:
     """Who will propose the words: the identity of the stage that fits the masked language model."""
-    return masked_lm_stage(settings, backbone_fingerprint(settings.model), _key(corpus_stage(texts))).digest
+    model, fitting = masked_lm_model(settings), settings.evaluation.masked_lm
+    fingerprint = backbone_fingerprint(settings.model)
+    return masked_lm_stage(settings.seed, model, fingerprint, fitting, _key(corpus_stage(texts))).digest
 
 
 def _check_threats(experiment: Experiment) -> None:
@@ -296,7 +293,7 @@ def _check_backbone(experiment: Experiment) -> Anatomy:
     if settings.task.planted is not None:
         _check_markers(experiment, settings.task.planted)
     check_lengths(experiment)
-    if isinstance(settings.method, EarlyBird | RandomTicket):
+    if settings.method.ratios is not None:
         own = [f"transfer.{name}.drawing" for name, other in settings.transfer.items() if other.drawing is not None]
         for drawing in ("method.drawing", *own):
             _check_ratio(experiment, anatomy, drawing)
@@ -315,9 +312,11 @@ def _check_markers(experiment: Experiment, planted: Planted) -> None:
 
 
 def _named_tickets(experiment: Experiment) -> list[str]:
-    if not isinstance(experiment.settings.method, RandomTicket) and "method.like" not in experiment.domains:
-        return []
-    return [str(path) for path in _options(experiment, "method.like") if path is not None]
+    """The ticket files that trials may read."""
+    methods = [experiment.at(point).method for point in trial_options(experiment)]
+    found = {method.ticket_file for method in methods if method.ticket_file is not None}
+    listed = _options(experiment, "method.like") if "method.like" in experiment.domains else []
+    return sorted(found | {str(path) for path in listed if path is not None})
 
 
 def _named_vectors(experiment: Experiment) -> set[str]:

@@ -23,6 +23,7 @@ from tune_tickets.engine.client import ON_HEAD, BrokerRunner, start_broker
 from tune_tickets.engine.inventory import in_use
 from tune_tickets.engine.store import Store
 from tune_tickets.errors import SearchStopped, TicketsError
+from tune_tickets.methods.base import World
 from tune_tickets.reports.artifacts import transfer_artifacts, trial_artifacts, winning_tickets
 from tune_tickets.reports.gallery import draw_pictures, leave_report
 from tune_tickets.results.folder import Results
@@ -40,7 +41,6 @@ from tune_tickets.search.space import trials_wanted
 from tune_tickets.search.trainable import TrialContext, run_trial
 from tune_tickets.tracking.place import make_whole, sqlite_uri
 from tune_tickets.tracking.protocol import AnyTracker, open_tracker
-from tune_tickets.trial.pipeline import World
 
 
 def open_storage(path: Path) -> RDBStorage:

@@ -1,6 +1,7 @@
 """The points a search tries: warm starts, grid, samples of the domains."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Protocol
 
 from tune_tickets.config import Experiment, Settings
@@ -8,9 +9,11 @@ from tune_tickets.config.domain import Choice, Domain, Int, LogUniform, Scalar, 
 from tune_tickets.config.loading import active, fill
 from tune_tickets.config.section import parse_fraction
 from tune_tickets.config.source import KeyPath, split
+from tune_tickets.errors import ConfigError
 
 Point = dict[str, Scalar]
 MOST_POINTS = 100_000
+_MOST_OPTIONS = 256
 
 
 def grid(experiment: Experiment) -> list[Point]:
@@ -29,6 +32,43 @@ def trials_wanted(experiment: Experiment) -> int:
     """How many trials a search has: `search.trials`, and no more than its grid has points."""
     search = experiment.settings.search
     return min(search.trials, len(grid(experiment))) if search.sampler == "grid" else search.trials
+
+
+def trial_options(experiment: Experiment, fixed: Point | None = None) -> list[Point]:
+    """Points that stand for all trials of a search: every combination of named options, with the smallest and with the
+    largest numbers.
+
+    Args:
+        experiment: the experiment.
+        fixed: values that are settled already, such as those of a warm start.
+
+    Returns:
+        At most 512 points that the experiment accepts.
+    """
+    found: list[Point] = []
+    for extreme in (min, max):
+        values = {name: _extremes(domain, extreme) for name, domain in experiment.domains.items()}
+        values |= {name: [value] for name, value in (fixed or {}).items() if name in values}
+        for point in islice(_walk(experiment, values, list(values), {}), _MOST_OPTIONS):
+            if point not in found and _accepted(experiment, point):
+                found.append(point)
+    return found
+
+
+def _extremes(domain: Domain, extreme: Callable[[Iterable[float]], float]) -> list[Scalar]:
+    corners = domain.corners()
+    numbers = [parse_fraction(value) for value in corners]
+    if all(isinstance(number, int | float) and not isinstance(number, bool) for number in numbers):
+        return [corners[numbers.index(extreme(numbers))]]
+    return corners
+
+
+def _accepted(experiment: Experiment, point: Point) -> bool:
+    try:
+        experiment.at(point)
+    except ConfigError:
+        return False
+    return True
 
 
 def _walk(experiment: Experiment, values: dict[str, list[Scalar]], names: list[str], point: Point) -> Iterator[Point]:

@@ -15,12 +15,11 @@ from ray import tune
 from tune_tickets.config import Experiment
 from tune_tickets.config.domain import Scalar
 from tune_tickets.engine.client import BrokerRunner
+from tune_tickets.methods.attacking import Beaten
+from tune_tickets.methods.base import Flow, Rival, World
 from tune_tickets.results.objective import beats, judge, names, reachable
 from tune_tickets.results.records import Outcome
 from tune_tickets.search.space import reference
-from tune_tickets.trial.attacking import Beaten
-from tune_tickets.trial.measuring import Rival
-from tune_tickets.trial.pipeline import Pipeline, World
 
 EPOCH = "epoch"
 BOUND = "bound"
@@ -44,7 +43,7 @@ class TrialContext:
 def run_trial(params: dict[str, Scalar], context: TrialContext) -> None:
     """Find, train and measure one ticket; the last report carries the verdict, or why there is none."""
     runner = BrokerRunner(ray.get_actor(context.broker), context.store_url, tune.get_context().get_trial_id())
-    pipeline = Pipeline(context.experiment.at(params), context.world, runner)
+    pipeline = Flow(context.experiment.at(params), context.world, runner)
 
     def report(result: dict[str, Any]) -> None:
         # As JSON text: Tune flattens nested results.
@@ -71,7 +70,7 @@ def dense_control(context: TrialContext, runner: BrokerRunner) -> Outcome | None
     """The dense control, shared by all trials through the store."""
     if not context.experiment.settings.controls.dense:
         return None
-    return Pipeline(reference(context.experiment), context.world, runner).dense_control(lambda record: None)
+    return Flow(reference(context.experiment), context.world, runner).dense_control(lambda record: None)
 
 
 def _rival(context: TrialContext, runner: BrokerRunner) -> Rival:

@@ -13,6 +13,7 @@ from torch.utils.hooks import RemovableHandle
 
 from tune_tickets.errors import StoreError, TicketsError
 from tune_tickets.tickets.gates import Attachment
+from tune_tickets.tickets.mask import StructuredMask
 
 _BITS = torch.tensor([128, 64, 32, 16, 8, 4, 2, 1], dtype=torch.uint8)
 
@@ -158,3 +159,7 @@ class MaskLooks:
         """The masks in the order of the looks, one at a time: unpacked they are eight times as large."""
         for look in sorted(self.bits):
             yield look, UnstructuredMask.from_bytes(self.bits[look].numpy().tobytes())
+
+
+Mask = StructuredMask | UnstructuredMask
+"""The mask of a ticket: heads and neurons, or single weights."""

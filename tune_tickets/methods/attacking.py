@@ -1,0 +1,78 @@
+"""One threat model against one model, in shards of rows, and when an attack can stop early."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tune_tickets.attacks.figures import figures
+from tune_tickets.attacks.rows import RowResult
+from tune_tickets.attacks.threat import ThreatModel
+from tune_tickets.engine.stage import Stage, StageResult
+from tune_tickets.results.records import AttackFigures, MaskedAccuracy
+
+
+class Beaten(Exception):
+    """A ticket that can no longer beat the best one, whatever its remaining rows would show."""
+
+    def __init__(self, bound: tuple[float, ...], rows: int) -> None:
+        super().__init__(f"can no longer beat the best ticket: at most {', '.join(f'{value:.4f}' for value in bound)}")
+        self.bound = bound
+        """The best values of the objective it could still have reached."""
+        self.rows = rows
+        """How many rows were attacked until then, over all threat models."""
+
+
+@dataclass
+class ShardedAttack:
+    """One threat model against one model, in shards of rows: each a stage, so a dead worker costs one shard."""
+
+    threat: ThreatModel
+    shards: tuple[Stage, ...]
+    evaluated: StageResult
+    """Tells which rows of the sample the model gets right before any change."""
+    masked_lm: StageResult | None = None
+    done: list[StageResult] = field(default_factory=list)
+
+    @property
+    def left(self) -> tuple[Stage, ...]:
+        """What is still to be run, in order."""
+        return self.shards[len(self.done) :]
+
+    def best_possible(self) -> float:
+        """Accuracy under attack in % if the model withstood every row that was not attacked yet."""
+        rows = self._rows()
+        survived = sum(row.status == "failed" for row in rows)
+        attackable: list[bool] = self.evaluated.record["attackable"]
+        return 100.0 * (survived + sum(attackable[len(rows) :])) / len(attackable)
+
+    def figures(self) -> AttackFigures:
+        """The metrics over all rows, once the last shard is done."""
+        assert not self.left
+        rejected: Counter[str] = Counter()
+        for shard in self.done:
+            rejected.update(shard.record["rejected"])
+        candidates = sum(shard.record["candidates"] for shard in self.done)
+        sample = self.evaluated.record["attacked_sample"]
+        whole = figures(self._rows(), self.threat.name, self.threat.fingerprint, rejected, candidates, sample)
+        if self.masked_lm is None or not self.threat.fits_masked_lm:
+            return whole
+        accuracy = MaskedAccuracy(top1=self.masked_lm.record["top1"], top10=self.masked_lm.record["top10"])
+        return whole.model_copy(update={"masked_lm": accuracy})
+
+    def rows_done(self) -> int:
+        """How many rows were attacked."""
+        return len(self._rows())
+
+    def _rows(self) -> list[RowResult]:
+        return [RowResult(**row) for shard in self.done for row in shard.record["rows"]]
+
+
+def best_possible(attacks: Sequence[ShardedAttack]) -> dict[str, float]:
+    """The most that accuracy under each attack and their mean can be, under the names of these metrics."""
+    most = {f"aua/{attack.threat.name}": attack.best_possible() for attack in attacks}
+    return {**most, "aua": sum(most.values()) / len(most)}
+
+
+def bounds(rows: int, size: int) -> Sequence[tuple[int, int]]:
+    """Where shards of at most `size` rows begin and end; the same for any number of workers."""
+    return [(start, min(start + size, rows)) for start in range(0, rows, size)]

@@ -1,0 +1,481 @@
+"""`Method`, which every method derives from, and `Flow`, the way of one ticket through the stages. Read this first.
+
+[fine-tune] -> find -> draw -> retrain -> evaluate -> ood -> attack
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, TypeVar, cast
+
+from tune_tickets.attacks.threat import RULES_VERSION, ThreatModel
+from tune_tickets.config import Settings
+from tune_tickets.config.evaluation import Fitting
+from tune_tickets.config.method import MethodSection
+from tune_tickets.config.task import Model
+from tune_tickets.config.training import Ablation, Debiasing, Drawing, Retraining
+from tune_tickets.engine.quarantine import Lost
+from tune_tickets.engine.runner import OnRecord, Runner, unheard
+from tune_tickets.engine.stage import Stage, StageKey, StageResult
+from tune_tickets.methods.attacking import Beaten, ShardedAttack, best_possible, bounds
+from tune_tickets.methods.stages import (
+    TICKET_FILE,
+    Attack,
+    Bias,
+    Draw,
+    Epochs,
+    Evaluate,
+    FittedMaskedLM,
+    Ood,
+    Retrain,
+    Teacher,
+    epoch_file,
+)
+from tune_tickets.results.records import (
+    AttackFigures,
+    CleanFigures,
+    EpochFigures,
+    MaskedHead,
+    OodFigures,
+    Outcome,
+    Sparsity,
+    StageRecord,
+    TransferFigures,
+)
+
+_Got = TypeVar("_Got")
+_MOST_LOST = 8
+"""More results than any stage reads. If something is still lost after so many repairs, the stage fails."""
+Rival = Callable[[Mapping[str, float]], tuple[float, ...] | None]
+"""Given what is known and the best accuracy that is still possible under each attack: the objective values within
+reach, if they lose against the best ticket so far."""
+
+
+class Method(MethodSection):
+    """A way to find tickets: a pydantic schema of its settings, and the stages that lead to a mask.
+
+    To add a method, write a subclass in one file: its fields are its section of the YAML file, `ticket` asks the flow
+    to run stages (also of its own, see `engine.stage.Stage`) and returns the key of the drawn mask.
+
+    Example:
+        class Smallest(Method):
+            kind: Literal["smallest"] = "smallest"
+            sparsity: Ratio = 0.5
+
+            def ticket(self, flow, drawing=None):
+                inputs = {**flow.model_inputs(), "kind": "magnitude", "sparsity": self.sparsity, "pooler": False}
+                return flow.run(Draw(**inputs, data=flow.world.data), flow.on_record).key
+    """
+
+    @abstractmethod
+    def ticket(self, flow: "Flow", drawing: Drawing | None = None) -> StageKey | None:
+        """Find a ticket.
+
+        Args:
+            flow: runs stages, and knows the settings and the data.
+            drawing: other shares of heads and neurons to cut, for methods with `ratios`.
+
+        Returns:
+            The key of the drawn mask; None for the whole model.
+        """
+
+    def trained(self, flow: "Flow", ticket: StageKey | None, ablation: Ablation | None) -> StageResult:
+        """Train a ticket on its own, from the pre-trained weights."""
+        return flow.run(flow.retrain(ticket, ablation=ablation), flow.on_record)
+
+
+@dataclass(frozen=True)
+class World:
+    """What the driver found out before the first trial: identities that enter the digests of stages."""
+
+    data: StageKey
+    model_fingerprint: str
+    anatomy: dict[str, int]
+    threats: tuple[ThreatModel, ...]
+    tickets: dict[str, StageKey] = field(default_factory=dict)
+    """The masks of the ticket files that the method names, by path."""
+    corpus: StageKey | None = None
+    """The plain texts a masked language model is fitted on, if an attack takes one."""
+    vectors: dict[str, StageKey] = field(default_factory=dict)
+    """The word vectors of the fastText files that bias models name, by path."""
+    twins: dict[str, StageKey] = field(default_factory=dict)
+    """The OOD twins of the task, by name."""
+    ood_train: StageKey | None = None
+    """The rows of twins that a method may train on, if there are any."""
+    measured: StageKey | None = None
+    """Rows to measure models on instead of the select rows: the report rows, known to `confirm` alone."""
+    transfers: dict[str, StageKey] = field(default_factory=dict)
+    """The rows of the further tasks, by name."""
+    search_texts: dict[str, StageKey] = field(default_factory=dict)
+    """The plain texts that tickets are searched on, by `method.corpus`."""
+
+
+@dataclass
+class Flow:
+    """The stages of one model under fixed settings. Every stage that was requested is noted in `stages`."""
+
+    settings: Settings
+    world: World
+    runner: Runner
+    stages: list[StageRecord] = field(default_factory=list)
+    drawn_from: dict[str, StageKey | None] = field(default_factory=dict)
+    """The stage whose weights a subnetwork was cut from, by its mask; None for the pre-trained weights."""
+    training_seed: int | None = None
+    """Seed of all training, if it is not that of the experiment; rows and attacks keep that one."""
+    scores: StageResult | None = None
+    """The finished search for scores: all tasks draw from the same one."""
+    masked_head: MaskedHead | None = None
+    on_record: OnRecord = unheard
+    """Receives the metric history of the stages by which trials are compared."""
+
+    @property
+    def method(self) -> Method:
+        """The configured method."""
+        return cast(Method, self.settings.method)
+
+    # --- what trials and controls ask for ---
+
+    def find_ticket(self, on_record: OnRecord, rival: Rival | None = None) -> Outcome:
+        """Run the trial of the configured method: find a ticket, ablate it if configured, train it, measure it.
+
+        Args:
+            on_record: receives the metric history.
+            rival: tells whether the best finished ticket already wins; then the attack stops early.
+
+        Raises:
+            Beaten: the rival wins before all rows have been attacked.
+        """
+        self.on_record = on_record
+        ticket, ablation = self._ticket(), self.settings.ablation
+        outcome = self.train_and_measure(ticket, on_record, ablation, rival)
+        outcome = outcome.model_copy(update={"masked_head": self.masked_head})
+
+        def at_ratios_of(task: "Flow", name: str) -> StageKey | None:
+            drawing = task.settings.transfer[name].drawing
+            return task._ticket(drawing) if drawing is not None and self.method.ratios is not None else ticket
+
+        return self._transferred(outcome, at_ratios_of, ablation)
+
+    def dense_control(self, on_record: OnRecord) -> Outcome:
+        """Train and measure the whole model in the same way."""
+        return self._transferred(self.train_and_measure(None, on_record), lambda task, name: None)
+
+    def random_control(
+        self, like: StageKey, seed: int, on_record: OnRecord, transfers: Mapping[str, StageKey] | None = None
+    ) -> Outcome:
+        """Train and measure a random ticket that keeps as much in every layer as `like`, on further tasks as theirs."""
+        ablation, likes = self.settings.ablation, transfers or {}
+        self.on_record = on_record
+        outcome = self.train_and_measure(self.shuffled(like, seed), on_record, ablation)
+        return self._transferred(outcome, lambda task, name: task.shuffled(likes[name], seed), ablation)
+
+    def train_and_measure(
+        self,
+        ticket: StageKey | None,
+        on_record: OnRecord,
+        ablation: Ablation | None = None,
+        rival: Rival | None = None,
+    ) -> Outcome:
+        """Train a ticket, then measure clean accuracy, OOD twins and every threat model."""
+        self.on_record = on_record
+        if ticket is None:
+            trained = self.run(self.retrain(None, ablation=ablation), on_record)
+        else:
+            trained = self.method.trained(self, ticket, ablation)
+        evaluated = self.run(self._evaluate(trained), on_record)
+        unattacked = Outcome(
+            clean=CleanFigures.model_validate(evaluated.record["clean"]),
+            attacks=(),
+            sparsity=Sparsity.model_validate(trained.record["sparsity"]),
+            ood=self._out_of_distribution(trained),
+            flops=evaluated.record["flops"],
+            retrain_digest=trained.key.digest,
+            draw_digest=ticket.digest if ticket is not None else None,
+            mask=ticket.content if ticket is not None else None,
+        )
+        attacks = self._under_attack(trained, evaluated, unattacked, rival)
+        return unattacked.model_copy(update={"attacks": attacks})
+
+    def after_every_epoch(self, trained: Retrain, final: Outcome) -> tuple[EpochFigures, ...]:
+        """Measure the model after each epoch of its retraining, which is repeated to keep them.
+
+        The last epoch is the model that was `trained` and has its `final` metrics, unless it came out differently.
+        """
+        kept = self.run(Epochs.of(trained), unheard)
+        last = len(kept.files)
+        repeated = _sha256(kept, epoch_file(last)) == _sha256(self.run(trained, unheard), TICKET_FILE)
+        epochs = range(1, last if repeated else last + 1)
+        evaluated = self.run_all([self._evaluate(kept, epoch) for epoch in epochs])
+        attacks = [self._attacks(kept, each, epoch) for each, epoch in zip(evaluated, epochs, strict=True)]
+        self._attack_at_once([attack for each in attacks for attack in each])
+        measured = [
+            EpochFigures(
+                epoch=epoch,
+                clean=CleanFigures.model_validate(each.record["clean"]),
+                attacks=tuple(attack.figures() for attack in against),
+            )
+            for epoch, each, against in zip(epochs, evaluated, attacks, strict=True)
+        ]
+        own = EpochFigures(epoch=last, clean=final.clean, attacks=final.attacks)
+        return (*measured, own) if repeated else tuple(measured)
+
+    def draw(self, on_record: OnRecord, drawing: Drawing | None = None) -> StageKey | None:
+        """Find the ticket of the configured method, perhaps at other ratios; None for the whole model."""
+        self.on_record = on_record
+        return self.method.ticket(self, drawing)
+
+    # --- what methods ask for ---
+
+    def run(self, stage: Stage, on_record: OnRecord) -> StageResult:
+        """Get the result of a stage. `on_record` receives its metric history."""
+        result = self._mended(lambda: self.runner.run(stage, lambda record: on_record({"stage": stage.name, **record})))
+        self._note(result)
+        return result
+
+    def run_all(self, stages: Sequence[Stage]) -> list[StageResult]:
+        """Get the results of stages that do not depend on one another."""
+        results = self._mended(lambda: self.runner.run_all(stages))
+        for result in results:
+            self._note(result)
+        return results
+
+    def model_inputs(self) -> dict[str, Any]:
+        """The inputs of a stage that starts from the pre-trained model."""
+        return {
+            "seed": self.settings.seed if self.training_seed is None else self.training_seed,
+            "model": self.settings.model.model_dump(mode="json"),
+            "model_fingerprint": self.world.model_fingerprint,
+            "max_length": self.settings.task.max_length,
+        }
+
+    def shuffled(self, like: StageKey, seed: int) -> StageKey:
+        """Draw a random mask that keeps as much in every layer as another one."""
+        return self.run(Draw(kind="shuffled", ticket_seed=seed, like=like), self.on_record).key
+
+    def retrain(
+        self,
+        ticket: StageKey | None,
+        retraining: Retraining | None = None,
+        ablation: Ablation | None = None,
+        leave: dict[str, Any] | None = None,
+    ) -> Retrain:
+        """The training of a ticket, or of the whole model, from the pre-trained weights.
+
+        Args:
+            ticket: the mask; None for the whole model.
+            retraining: how to train; the `retraining` section unless given.
+            ablation: what is taken from the ticket before it is trained.
+            leave: the point at which the training is left, where it is not its end.
+        """
+        settings, retraining = self.settings, retraining or self.settings.retraining
+        return Retrain(
+            **self.model_inputs(),
+            retraining=retraining.model_dump(mode="json"),
+            probe=settings.evaluation.probe.model_dump(mode="json"),
+            eval_batch_size=settings.evaluation.batch_size,
+            **(ablation or Ablation()).start_inputs(),
+            **(leave or {}),
+            data=self.world.data,
+            draw=ticket,
+            **self.experts(retraining.debiasing),
+        )
+
+    def experts(self, debiasing: Debiasing) -> dict[str, Any]:
+        """The stages whose predictions the loss of a training reads, by role: none for plain cross entropy."""
+        stages = {"bias": self._bias, "teacher": self._teacher}
+        return {role: self.run(stages[role](debiasing), unheard).key for role in debiasing.experts}
+
+    def masked_lm(self, model: Model, fitting: Fitting, corpus: StageKey) -> FittedMaskedLM:
+        """A masked language model on the backbone, fitted on plain texts if it has no head."""
+        return masked_lm_stage(self.settings.seed, model, self.world.model_fingerprint, fitting, corpus)
+
+    def recompute(self, stage: Stage) -> StageResult:
+        """Compute a stage that the store has lost; its record replaces the earlier one."""
+        result = self._mended(lambda: self.runner.run(stage))
+        self.stages[:] = [noted for noted in self.stages if noted.digest != result.key.digest]
+        self._note(result)
+        return result
+
+    # --- steps ---
+
+    def _ticket(self, drawing: Drawing | None = None) -> StageKey | None:
+        """The ticket as it is trained: drawn, and shuffled if it is to be ablated so."""
+        ticket, ablation = self.draw(self.on_record, drawing), self.settings.ablation
+        if ticket is not None and ablation.mask == "shuffled":
+            return self.shuffled(ticket, ablation.seed)
+        return ticket
+
+    def _bias(self, debiasing: Debiasing) -> Stage:
+        """The bias model. It knows word vectors and texts, and at most the input embeddings of the network."""
+        bias, planted = debiasing.bias, self.settings.task.planted
+        if bias.features == "marker" and bias.markers is None and planted is not None:
+            bias = bias.model_copy(update={"markers": planted.markers})
+        embeddings = bias.reads_vectors and not bias.reads_file
+        inputs = self.model_inputs()
+        return Bias(
+            bias=bias.model_dump(mode="json"),
+            seed=self.settings.seed if bias.folds is not None else None,
+            model=inputs["model"] if embeddings else None,
+            model_fingerprint=inputs["model_fingerprint"] if embeddings else None,
+            data=self.world.data,
+            vectors=self.world.vectors[bias.vectors] if bias.reads_file else None,
+        )
+
+    def _teacher(self, debiasing: Debiasing) -> Stage:
+        """A plain fine-tuning of the whole model, then its predictions on the rows it was trained on."""
+        finetuning = Retraining.model_validate(debiasing.teacher.model_dump())
+        trained = self.run(self.retrain(None, finetuning), unheard)
+        batch_size = self.settings.evaluation.batch_size
+        return Teacher(eval_batch_size=batch_size, data=self.world.data, retrain=trained.key)
+
+    def _evaluate(self, trained: StageResult, epoch: int | None = None) -> Stage:
+        evaluation = self.settings.evaluation
+        return Evaluate(
+            eval_batch_size=evaluation.batch_size,
+            rows=evaluation.rows,
+            seed=self.settings.seed,
+            epoch=epoch,
+            data=self._measured_on,
+            retrain=trained.key,
+        )
+
+    def _out_of_distribution(self, trained: StageResult) -> tuple[OodFigures, ...]:
+        """Every OOD twin of the task, on its select rows."""
+        batch_size, twins = self.settings.evaluation.batch_size, self.world.twins.values()
+        stages = [Ood(eval_batch_size=batch_size, twin=twin, retrain=trained.key) for twin in twins]
+        return tuple(OodFigures.model_validate(result.record["ood"]) for result in self.run_all(stages))
+
+    def _under_attack(
+        self, trained: StageResult, evaluated: StageResult, unattacked: Outcome, rival: Rival | None
+    ) -> tuple[AttackFigures, ...]:
+        """Every threat model: all shards at once, or one by one while the ticket can still beat its rival."""
+        attacks = self._attacks(trained, evaluated)
+        if rival is None:
+            self._attack_at_once(attacks)
+        else:
+            self._attack_while_it_can_win(attacks, unattacked.metrics(), rival)
+        return tuple(attack.figures() for attack in attacks)
+
+    def _attacks(self, trained: StageResult, evaluated: StageResult, epoch: int | None = None) -> "list[ShardedAttack]":
+        masked_lm = self.run(self._attackers_masked_lm(), unheard) if self.world.corpus is not None else None
+        return [
+            ShardedAttack(each, self._shards(trained, each, masked_lm, epoch), evaluated, masked_lm)
+            for each in self.world.threats
+        ]
+
+    def _attackers_masked_lm(self) -> Stage:
+        """The masked language model of attacks: the same for every ticket, so that all meet the same attacker."""
+        assert self.world.corpus is not None
+        fitting = self.settings.evaluation.masked_lm
+        return self.masked_lm(masked_lm_model(self.settings), fitting, self.world.corpus)
+
+    def _attack_at_once(self, attacks: "Sequence[ShardedAttack]") -> None:
+        results = iter(self.run_all([shard for attack in attacks for shard in attack.shards]))
+        for attack in attacks:
+            attack.done += [next(results) for _ in attack.shards]
+
+    def _attack_while_it_can_win(
+        self, attacks: "Sequence[ShardedAttack]", known: Mapping[str, float], rival: Rival
+    ) -> None:
+        for attack in attacks:
+            for shard in attack.left:
+                beaten = rival({**known, **best_possible(attacks)})
+                if beaten is not None:
+                    raise Beaten(beaten, sum(each.rows_done() for each in attacks))
+                attack.done += self.run_all([shard])
+
+    @property
+    def _measured_on(self) -> StageKey:
+        return self.world.measured or self.world.data
+
+    def _shards(
+        self, trained: StageResult, threat: ThreatModel, masked_lm: StageResult | None, epoch: int | None = None
+    ) -> tuple[Stage, ...]:
+        evaluation = self.settings.evaluation
+        whole = Attack(
+            seed=self.settings.seed,
+            threat=asdict(threat),
+            rules=RULES_VERSION,
+            rows=evaluation.rows,
+            eval_batch_size=evaluation.batch_size,
+            epoch=epoch,
+            data=self._measured_on,
+            retrain=trained.key,
+            masked_lm=masked_lm.key if masked_lm is not None and threat.fits_masked_lm else None,
+        )
+        return tuple(replace(whole, shard=list(shard)) for shard in bounds(evaluation.rows, evaluation.shard))
+
+    # --- further tasks ---
+
+    def _transferred(
+        self, outcome: Outcome, ticket_for: "Callable[[Flow, str], StageKey | None]", ablation: Ablation | None = None
+    ) -> Outcome:
+        """The outcome on the main task together with those on all tasks under `transfer`."""
+        found = tuple(self._transfer(name, ticket_for, ablation) for name in self.settings.transfer)
+        return outcome.model_copy(update={"transfers": found})
+
+    def _transfer(
+        self, name: str, ticket_for: "Callable[[Flow, str], StageKey | None]", ablation: Ablation | None
+    ) -> TransferFigures:
+        # Stages are noted apart: masks and attacked texts of two tasks must not be mixed up. Their epochs are not
+        # heard: trials are compared by those of the main task.
+        apart = replace(self, stages=[], on_record=unheard)
+        outcome = apart._on_task(name).train_and_measure(ticket_for(apart, name), unheard, ablation)
+        return TransferFigures(name=name, outcome=outcome, stages=tuple(apart.stages))
+
+    def _on_task(self, name: str) -> "Flow":
+        """The same flow with the rows and the training of another task."""
+        settings, world = self.settings, self.world
+        other, rows = settings.transfer[name], settings.attacked_rows(name)
+        evaluation = settings.evaluation.model_copy(update={"rows": rows})
+        changes = {"task": other.task, "retraining": other.retraining or settings.retraining, "evaluation": evaluation}
+        # Twins and report rows are those of the main task.
+        world = replace(world, data=world.transfers[name], twins={}, ood_train=None, measured=None)
+        return replace(self, settings=settings.model_copy(update=changes), world=world)
+
+    # --- bookkeeping ---
+
+    def _mended(self, get: Callable[[], _Got]) -> _Got:
+        """What a runner gives, after everything lost that it reads has been computed again."""
+        for _ in range(_MOST_LOST):
+            try:
+                return get()
+            except Lost as lost:
+                lost.check(self.recompute(lost.stage))
+        return get()
+
+    def _note(self, result: StageResult) -> None:
+        reused = not result.computed or result.record.get("computed_mini_epochs") == 0
+        self.stages.append(
+            StageRecord(
+                name=result.key.name,
+                digest=result.key.digest,
+                cached=reused,
+                seconds=result.seconds,
+                training=result.record.get("training"),
+                figures=result.record.get("figures", {}),
+            )
+        )
+
+
+def masked_lm_model(settings: Settings) -> Model:
+    """The backbone of the attacks' masked language model: the experiment's, perhaps with fewer layers."""
+    layers = settings.evaluation.masked_lm.layers
+    return settings.model if layers is None else settings.model.model_copy(update={"layers": layers})
+
+
+def masked_lm_stage(
+    seed: int, model: Model, model_fingerprint: str, fitting: Fitting, corpus: StageKey
+) -> FittedMaskedLM:
+    """The fitting of a masked language model; its digest says who proposed the words of an attack."""
+    return FittedMaskedLM(
+        seed=seed,
+        model=model.model_dump(mode="json"),
+        model_fingerprint=model_fingerprint,
+        masked_lm=fitting.fitting_inputs(),
+        corpus=corpus,
+    )
+
+
+def _sha256(result: StageResult, file: str) -> str:
+    return result.files[file].rsplit("#", 1)[1]
