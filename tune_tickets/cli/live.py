@@ -22,7 +22,6 @@ from tune_tickets.search.progress import (
     Event,
     Line,
     Note,
-    Progress,
     StageChanged,
     TrialFinished,
     TrialStarted,
@@ -30,21 +29,6 @@ from tune_tickets.search.progress import (
     figures_text,
     values_text,
 )
-
-__all__ = [
-    "EpochReport",
-    "Event",
-    "LiveView",
-    "Meter",
-    "Note",
-    "PlainView",
-    "Progress",
-    "StageChanged",
-    "TerminalView",
-    "TrialFinished",
-    "TrialStarted",
-    "make_view",
-]
 
 HEARTBEAT_SECONDS = 15.0
 BAR = 10

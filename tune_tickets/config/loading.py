@@ -33,7 +33,7 @@ SEARCHABLE = ("method", "retraining", "ablation", "transfer.*.drawing", "transfe
 """Sections that may contain search domains, at any depth."""
 
 
-def collect_domains(document: Document, source: Source) -> dict[str, Domain]:
+def _collect_domains(document: Document, source: Source) -> dict[str, Domain]:
     """Return all domains by dotted path. A domain comes after those that its conditions name."""
     found: dict[str, Domain] = {}
 
@@ -80,7 +80,7 @@ def fill(document: Document, domains: Mapping[str, Domain], forced: Mapping[str,
     return params
 
 
-def reaching(name: str, document: Document, domains: Mapping[str, Domain], source: Source) -> dict[str, Scalar]:
+def _reaching(name: str, document: Document, domains: Mapping[str, Domain], source: Source) -> dict[str, Scalar]:
     """Return values of other domains under which the domain `name` is searched."""
     needed: dict[str, Scalar] = {}
     pending = [name]
@@ -211,9 +211,9 @@ class Experiment:
         else:
             for override in overrides:
                 apply_override(document, override, source)
-        domains = collect_domains(document, source)
+        domains = _collect_domains(document, source)
         for name in domains:
-            reaching(name, document, domains, source)
+            _reaching(name, document, domains, source)
         first = concrete(document, domains, fill(document, domains, {}))
         experiment = cls(document, domains, validate(Settings, first, source), source)
         _check_domains(experiment)
@@ -268,7 +268,7 @@ def load_experiment(path: Path, overrides: Iterable[str] = ()) -> Experiment:
 def _check_domains(experiment: Experiment) -> None:
     """Check every bound and choice against the schema, so that no trial can fail there."""
     for name, domain in experiment.domains.items():
-        needed = reaching(name, experiment.document, experiment.domains, experiment.source)
+        needed = _reaching(name, experiment.document, experiment.domains, experiment.source)
         for value in domain.corners():
             params = fill(experiment.document, experiment.domains, {**needed, name: value})
             try:
@@ -285,7 +285,7 @@ def _check_pair(experiment: Experiment, pair: tuple[str, str]) -> None:
     document, domains = experiment.document, experiment.domains
     needed: dict[str, Scalar] = {}
     for name in pair:
-        needed |= reaching(name, document, domains, experiment.source)
+        needed |= _reaching(name, document, domains, experiment.source)
     for values in product(*(domains[name].corners() for name in pair)):
         params = fill(document, domains, {**needed, **dict(zip(pair, values, strict=True))})
         if not all(active(domains[name], params, document) for name in params):

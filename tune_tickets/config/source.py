@@ -71,7 +71,7 @@ def plain(node: Any) -> Any:  # noqa: ANN401 - any nested value
     return _plain(node, (), Source("dictionary"))
 
 
-def parse_value(text: str) -> Any:  # noqa: ANN401 - any YAML scalar, list or mapping
+def _parse_value(text: str) -> Any:  # noqa: ANN401 - any YAML scalar, list or mapping
     """Parse the right-hand side of a `key=value` override as YAML."""
     try:
         return _plain(YAML(typ="rt", pure=True).load(text), (), Source("override"))
@@ -143,7 +143,7 @@ def apply_override(document: Document, override: str, source: Source) -> None:
     key, separator, text = override.partition("=")
     if not separator or not key.strip():
         raise ConfigError(f"override '{override}': expected key=value, for example search.trials=4")
-    _override(document, split(key.strip()), parse_value(text), override, source)
+    _override(document, split(key.strip()), _parse_value(text), override, source)
 
 
 def apply_value(document: Document, key: str, value: Any, source: Source) -> None:  # noqa: ANN401 - any YAML value
