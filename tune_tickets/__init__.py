@@ -43,7 +43,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - any public name
-    # Lazy, so that `import tune_tickets` and `tune-tickets --help` do not pay for torch.
+    # Lazy, so that `import tune_tickets` and `tune-tickets --help` do not import torch.
     if name in _HOMES:
         return getattr(import_module(f"tune_tickets.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'tune_tickets' has no attribute {name!r}")

@@ -47,7 +47,7 @@ def test_a_ticket_brings_its_columns_and_of_a_pair_one_is_chosen():
     assert (task.columns, task.attacked) == (PAIR, "hypothesis")
     task = find_ground("some/model", None, "pairs.csv", "q2", ["task.text=[q1, q2]"]).settings.task
     assert (task.columns, task.attacked) == (("q1", "q2"), "q2")
-    with pytest.raises(ConfigError, match="which column attacks may change"):
+    with pytest.raises(ConfigError, match="needs the column that attacks may change"):
         find_ground("a.ticket", PAIR, "pairs.csv", None, [])
     with pytest.raises(ConfigError, match="'claim', which is not one of the text columns"):
         find_ground("a.ticket", PAIR, "pairs.csv", "claim", [])

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tune_tickets.cli.app import main
-from tune_tickets.cli.attack import make_room
+from tune_tickets.cli.attack import _check_writable
 from tune_tickets.errors import TicketsError
 
 
@@ -113,8 +113,8 @@ def test_resume_wants_a_folder_in_which_a_search_has_begun(refuse, tmp_path, tin
     with pytest.raises(SystemExit) as ended:
         main(["resume", str(tmp_path / "empty")])
     assert ended.value.code == 2
-    assert f"no config.yaml in {tmp_path / 'empty'}: no search has begun there" in capsys.readouterr().err
-    assert "it goes with --resume" in refuse("--retry-errors")
+    assert f"no config.yaml in {tmp_path / 'empty'}: no search was started there" in capsys.readouterr().err
+    assert "use it with --resume" in refuse("--retry-errors")
 
     held = tmp_path / "held"
     held.mkdir()
@@ -137,15 +137,16 @@ def test_a_bug_keeps_its_traceback(monkeypatch, tmp_path):
     def broken(*_):
         raise FileNotFoundError(2, "No such file or directory", "of our own")
 
-    monkeypatch.setattr("tune_tickets.cli.init.init", broken)
+    monkeypatch.setattr("tune_tickets.data.guess.guess_task", broken)
+    data = write_csv(tmp_path / "reviews.csv", [(f"text {n}", str(n % 2)) for n in range(40)])
     with pytest.raises(FileNotFoundError):
-        main(["init", str(tmp_path)])
+        main(["init", str(data), "--output", str(tmp_path / "new.yaml")])
 
 
 def test_a_file_for_figures_that_cannot_be_written_is_refused_before_the_attack(monkeypatch, tmp_path):
     with pytest.raises(TicketsError, match=r"cannot be written: name a file"):
-        make_room(tmp_path)
-    make_room(tmp_path / "new" / "figures.json")
+        _check_writable(tmp_path)
+    _check_writable(tmp_path / "new" / "figures.json")
     monkeypatch.setattr("os.access", lambda path, mode: path != tmp_path / "new")
     with pytest.raises(TicketsError, match=r"figures\.json cannot be written"):
-        make_room(tmp_path / "new" / "figures.json")
+        _check_writable(tmp_path / "new" / "figures.json")

@@ -67,7 +67,7 @@ def test_a_pair_task_says_which_column_is_attacked():
     task = load_experiment(path).settings.task
     assert (task.columns, task.attacked) == (("premise", "hypothesis"), "hypothesis")
     assert "attacks may change hypothesis only; premise is locked" in path.read_text()
-    assert "often lean on word overlap: task.ood: [{preset: hans}] measures it" in path.read_text()
+    assert "often rely on word overlap: task.ood: [{preset: hans}] measures it" in path.read_text()
     assert load_experiment(path, ["task.ood=[{preset: hans}]"]).settings.task.twins == ("hans",)
 
 
@@ -92,7 +92,7 @@ def test_line_breaks_in_names_do_not_break_out_of_the_comments():
 def test_rare_labels_are_pointed_out():
     rows = [[f"text {i} of a film", "rare" if i < 3 else "common"] for i in range(60)]
     assert (
-        "less than 10 rows each: rare."
+        "fewer than 10 rows each: rare."
         in init(write("rows.csv", ["text", "label"], rows), None, force=False).read_text()
     )
 
@@ -100,7 +100,7 @@ def test_rare_labels_are_pointed_out():
 def test_a_file_is_replaced_only_by_force():
     init(reviews(), None, force=False)
     Path("reviews.yaml").write_text("mine")
-    with pytest.raises(ConfigError, match=r"reviews\.yaml is there already.*--output.*--force"):
+    with pytest.raises(ConfigError, match=r"reviews\.yaml exists already.*--output.*--force"):
         init(reviews(), None, force=False)
     assert Path("reviews.yaml").read_text() == "mine"
     init(reviews(), None, force=True)

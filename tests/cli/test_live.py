@@ -6,18 +6,8 @@ import threading
 import pytest
 from rich.console import Console
 
-from tune_tickets.cli.live import (
-    HEARTBEAT_SECONDS,
-    EpochReport,
-    Note,
-    PlainView,
-    Progress,
-    StageChanged,
-    TerminalView,
-    TrialFinished,
-    TrialStarted,
-    make_view,
-)
+from tune_tickets.cli.live import HEARTBEAT_SECONDS, PlainView, TerminalView, make_view
+from tune_tickets.search.progress import EpochReport, Note, Progress, StageChanged, TrialFinished, TrialStarted
 
 
 class Clock:

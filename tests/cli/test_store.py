@@ -91,7 +91,7 @@ def test_prune_only_says_what_would_go_unless_it_is_told_to(results, capsys):
     code, told = call(capsys, "prune", results, "--keep-last", 1)
     assert code == 0
     assert "weights (retrain): 1, 28 bytes" in told
-    assert "nothing was touched" in told
+    assert "nothing was removed" in told
     assert sorted(results.rglob("*")) == files
     code, told = call(capsys, "prune", results, "--keep-last", 1, "--yes")
     assert (code, "28 bytes freed." in told) == (0, True)
@@ -102,4 +102,4 @@ def test_a_place_without_a_store_is_named(tmp_path, capsys):
     code, told = call(capsys, "list", tmp_path)
     assert (code, "there is no stage store in" in told) == (2, True)
     code, told = call(capsys, "verify", "--store", f"memory://{tmp_path.name}-none")
-    assert (code, "is empty or not there" in told) == (2, True)
+    assert (code, "is empty or does not exist" in told) == (2, True)

@@ -85,7 +85,7 @@ def test_the_safety_switches_are_ones_that_mlflow_knows():
 
 
 def start(results, *, port):
-    script = f"from pathlib import Path; from tune_tickets.cli.ui import ui; ui(Path({str(results)!r}), {port})"
+    script = f"from pathlib import Path; from tune_tickets.cli.ui import ui; ui(Path({str(results)!r}), {port}, False)"
     # pytest may have been started with SIGINT ignored, which children inherit.
     return subprocess.Popen(
         [sys.executable, "-c", f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler); {script}"],

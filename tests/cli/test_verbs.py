@@ -71,7 +71,7 @@ def test_out_of_reach_of_the_hub_a_plan_says_what_it_could_not_count(tiny_yaml, 
     main_ended(["plan", str(tiny_yaml), "task.source=nobody/nothing", "task.rows.train=null"])
     printed = capsys.readouterr().out
     assert "Stored results are not counted" in printed
-    assert "Not looked at: 'nobody/nothing' is neither a file here" in printed
+    assert "Not checked: 'nobody/nothing' is neither a file here" in printed
     assert "8 passes over all training rows" in printed  # 8 epochs of retraining
     assert "<= 2 passes over all training rows" in printed  # 1 epoch of FreeLB with 2 steps
     main_ended(["plan", str(tiny_yaml), "model.source=nobody/nothing"])
@@ -90,7 +90,7 @@ def test_every_shipped_yaml_is_valid_planned_and_opens_with_its_command(path, tm
     assert "retrain" in printed
     assert f"python scripts/tune.py {path.relative_to(ROOT)}" in path.read_text(encoding="utf-8")
     of_the_hub = path.parent.name == "paper" or path.name == "srnets-hans.yaml"
-    assert ("Not looked at" in printed) == of_the_hub, "only the papers' files and data need the hub"
+    assert ("Not checked" in printed) == of_the_hub, "only the papers' files and data need the hub"
     assert list(tmp_path.iterdir()) == [], "plan must write nothing"
 
 

@@ -32,7 +32,7 @@ def test_overrides_are_words_or_values_and_leave_the_dictionary_alone():
 def test_refusals_name_the_key_and_the_override():
     with pytest.raises(ConfigError, match=r"override 'search\.trials=0': search\.trials: "):
         Experiment.from_dict(SECTIONS, {"search.trials": 0})
-    with pytest.raises(ConfigError, match=r"'method\.gamma\.low=1': method\.gamma is a value, it has no keys below it"):
+    with pytest.raises(ConfigError, match=r"'method\.gamma\.low=1': method\.gamma is a value and has no keys"):
         Experiment.from_dict(SECTIONS, {"method.gamma.low": 1})
     with pytest.raises(ConfigError, match=r"dictionary: method\.gama: unknown key"):
         Experiment.from_dict({"method": {"kind": "earlyrobust", "gama": 0.1}})
@@ -54,7 +54,7 @@ def test_sections_written_in_part_keep_the_settings_of_the_method_they_stand_in(
     ],
 )
 def test_values_that_could_be_drawn_together_must_go_together(method):
-    with pytest.raises(ConfigError, match=r"which could be drawn together: give one a `when` on the other"):
+    with pytest.raises(ConfigError, match=r"which can be drawn together: give one a `when` on the other"):
         Experiment.from_dict({"method": {"kind": "srnets", **method}})
     first, second = method
     allowed = method[first]["choice"][0]

@@ -170,7 +170,7 @@ def test_bad_overrides_are_refused_by_name(file):
     assert "search.trials: input should be a valid integer" in refused(file, "search.trials=many")
     assert "unknown key" in refused(file, "x.y=1")
     assert "expected key=value" in refused(file, "search.trials")
-    assert "has no keys below it" in refused(file, "method.gamma.low=1")
+    assert "is a value and has no keys" in refused(file, "method.gamma.low=1")
     assert "not valid YAML" in refused(file, "method.gamma=[")
     assert "method.kind: must be one of" in refused(file, "method.kind=magic")
 
@@ -180,7 +180,9 @@ def test_booleans_are_not_numbers(file):
 
 
 def test_domains_stand_only_where_trials_may_differ(file):
-    assert "only in the sections method, retraining, ablation, transfer" in refused(file, "search.trials={int: [1, 2]}")
+    assert "allowed in the sections method, retraining, ablation, transfer" in refused(
+        file, "search.trials={int: [1, 2]}"
+    )
 
 
 def test_a_condition_that_cannot_hold_is_refused(file):
@@ -214,7 +216,7 @@ def test_missing_and_malformed_files_are_refused(tmp_path):
 def test_contradicting_sections_are_refused(file):
     assert "controls.dense is false" in refused(file, "controls.dense=false")
     assert "more than task.rows.select" in refused(file, "evaluation.rows=1000")
-    assert "must say which column" in refused(file, "task.text=[premise, hypothesis]")
+    assert "needs the column that attacks may change" in refused(file, "task.text=[premise, hypothesis]")
 
 
 def test_mappings_may_be_merged_and_errors_in_them_name_the_mapping(file):

@@ -35,7 +35,7 @@ def test_training_rows_of_a_preset_know_their_labels_and_copies(tmp_path):
 @pytest.mark.parametrize(
     ("task", "message"),
     [
-        ("ood: [{preset: paws-qqp}]", "paws-qqp is on no hub: name its file in source"),
+        ("ood: [{preset: paws-qqp}]", "paws-qqp is not on a hub: name its file in source"),
         ("ood: [{preset: mnli}]", "ood.0.preset"),
         ("ood: [{name: x, source: y, sourec: z}]", "unknown key"),
         ("ood: [{name: a/b, source: y}]", "ood.0.name"),

@@ -101,9 +101,9 @@ def test_a_slip_in_merge_does_not_turn_right_answers_into_wrong_ones(nli, hans, 
 
 
 def test_a_twin_has_as_many_texts_in_a_row_as_the_task(nli, hans):
-    with pytest.raises(ValidationError, match=r"the OOD twin twin has one text in a row, the task pairs"):
+    with pytest.raises(ValidationError, match=r"the OOD twin twin has one text per row, the task pairs"):
         Task.model_validate({**nli.model_dump(), "ood": (Twin(name="twin", source=hans, text="premise"),)})
-    with pytest.raises(ValidationError, match=r"the OOD twin hans has pairs in a row, the task one text"):
+    with pytest.raises(ValidationError, match=r"the OOD twin hans has pairs per row, the task one text"):
         Task.model_validate({"ood": (Twin(preset="hans"),)})
 
 

@@ -250,5 +250,5 @@ def test_ratios_of_each_task_and_the_corpus_can_be_searched(yaml, store_url, tmp
     settings = experiment.at({"transfer.second.drawing.neurons": 0.3, "method.corpus": first})
     assert settings.transfer["second"].drawing.neurons == 0.3
     assert len(preflight(experiment, Store(store_url)).search_texts) == 2
-    with pytest.raises(ConfigError, match="may stand only in the sections"):
+    with pytest.raises(ConfigError, match="is only allowed in the sections"):
         load_experiment(yaml, ["transfer.second.task.max_length={choice: [8, 9]}"])

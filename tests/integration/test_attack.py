@@ -18,7 +18,7 @@ from tests.conftest import FILLER, NEGATIVE, POSITIVE
 from tune_tickets.attacks.figures import read_parquet
 from tune_tickets.attacks.under_attack import AttackReport
 from tune_tickets.cli.app import main
-from tune_tickets.cli.meter import Meter
+from tune_tickets.cli.live import Meter
 from tune_tickets.config import load_experiment
 from tune_tickets.engine.runner import LocalRunner
 from tune_tickets.engine.store import Store
@@ -200,7 +200,7 @@ def test_ctrl_c_keeps_finished_attacks_and_gives_no_figure_for_the_rest(trained,
     assert cut.unfinished == (f"textfooler/minilm on {ticket}: 3 of 8 rows",)
     assert len(read_parquet(out)) == 8
     printed = capsys.readouterr().out
-    assert "Incomplete, so no figure is given" in printed
+    assert "These attacks are incomplete and have no metrics" in printed
     assert printed.count("fingerprint") == 2, "one column, and its legend"
 
 

@@ -264,7 +264,7 @@ def test_nothing_is_pruned_under_a_running_search(tmp_path, capsys, monkeypatch)
             main(call)
         assert ended.value.code == 2
         told = capsys.readouterr().err
-        assert "nothing is pruned while a search works on the store" in told
+        assert "nothing is removed while a search uses the store" in told
         assert str(tmp_path / "results" / "x") in told
         now = time.time
         monkeypatch.setattr("time.time", lambda: now() + STALE_SECONDS + 1)

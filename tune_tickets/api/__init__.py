@@ -1,1 +1,1 @@
-"""What a notebook calls, and what verbs of the command line share with it. Public names stand in `tune_tickets`."""
+"""The Python interface. Import the public names from `tune_tickets`; the command line uses the same functions."""

@@ -1,4 +1,7 @@
-"""`attack`: a saved model under attack from Python, on rows of its search, of any source, or on texts of one's own."""
+"""`attack` attacks a saved model from Python: on rows of its search, on rows of any source, or on given texts.
+
+The verb `attack` of the command line shares everything below `Question`.
+"""
 
 import json
 import os
@@ -34,7 +37,7 @@ _YAML = (".yaml", ".yml")
 
 @dataclass(frozen=True)
 class Ground:
-    """The settings that say which rows, and whether they are a search's select rows."""
+    """The settings that define the rows to attack, and whether these are the select rows of a search."""
 
     settings: Settings
     searched: bool
@@ -43,7 +46,14 @@ class Ground:
 def find_ground(
     ticket: str, columns: tuple[str, ...] | None, data: str | None, column: str | None, overrides: list[str]
 ) -> Ground:
-    """The experiment that `data` names or that lies beside the ticket; else a task of its own around the source."""
+    """Find the rows to attack.
+
+    They come from the experiment YAML in `data`, or from any other source in `data`. If `data` is None, they come from
+    the experiment in the results folder of the ticket; if there is none, from the default task.
+
+    Raises:
+        ConfigError: An override is not about the task, or the settings are not valid.
+    """
     for override in overrides:
         if not override.startswith("task."):
             raise ConfigError(f"override '{override}': only keys of the task can be set here, such as task.label=stars")
@@ -59,7 +69,7 @@ def find_ground(
 
 
 def _on_own_task(settings: Settings, ticket: str) -> Settings:
-    """A ticket that was saved for a further task is attacked on the rows of that task."""
+    """Use the rows of a further task for a ticket that was saved for that task."""
     own = [name for name in settings.transfer if Path(ticket).name == ticket_name(name)]
     return settings.model_copy(update={"task": settings.transfer[own[0]].task}) if own else settings
 
@@ -80,18 +90,18 @@ def _around(data: str | None, columns: tuple[str, ...], column: str | None, over
 
 
 def _column_override(column: str, present: tuple[str, ...]) -> str:
-    """A single text column goes by the name given; of a pair one column is chosen."""
+    """Rename the only text column, or choose the attacked one of a pair."""
     key = "task.text" if len(present) == 1 and column not in present else "task.attacked"
     return f"{key}={json.dumps(column)}"
 
 
 Meter = Callable[[str, int], AbstractContextManager[Callable[[int, int], None]]]
-"""Made with the title and the rows of an attack; called with (rows done, rows in all) while it lasts."""
+"""Shows progress: created with the title and the number of rows of an attack, called with (done, total)."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is to be attacked, on which rows and how. None takes what the experiment of those rows says."""
+    """What to attack, on which rows and how. None means: as in the experiment of these rows."""
 
     ticket: str | Classifier
     overrides: Sequence[str] = ()
@@ -106,7 +116,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Duel:
-    """Models on the same rows under the same threat models."""
+    """One or two models on the same rows under the same threat models."""
 
     targets: list[tuple[Classifier, Sample]]
     threats: list[ThreatModel]
@@ -115,12 +125,18 @@ class Duel:
 
     @property
     def order(self) -> list[tuple[ThreatModel, Classifier, Sample]]:
-        """All attacks, one after the other."""
+        """All attacks, in the order in which they run."""
         return [(threat, model, sample) for threat in self.threats for model, sample in self.targets]
 
 
 def prepare(question: Question) -> Duel:
-    """Everything that can be wrong is found here, before the first attack."""
+    """Load models, rows and threat models, so that every error is raised before the first attack.
+
+    Raises:
+        ConfigError: The models are the same, or an override or a threat model is not valid.
+        DataError: The rows or their labels do not fit the model.
+        ResourceError: A model, data or a resource of an attack is missing.
+    """
     first, *others = models = load_models(question.ticket, question.against)
     ground = find_ground(first.name, first.columns, question.data, question.column, list(question.overrides))
     settings = ground.settings
@@ -136,23 +152,23 @@ def prepare(question: Question) -> Duel:
 
 
 def load_models(ticket: str | Classifier, against: str | Classifier | None = None) -> list[Classifier]:
-    """The model, and the one it is compared with."""
+    """Load the model, and the one to compare it with if there is one."""
     sources = [ticket] if against is None else [ticket, against]
     named = [best_ticket(source) if isinstance(source, str) else source for source in sources]
     names = [source if isinstance(source, str) else source.name for source in named]
     if len(set(names)) < len(names):
-        raise ConfigError(f"--against names {names[0]} itself: name another model")
+        raise ConfigError(f"--against names {names[0]} itself: name a different model")
     return [load_classifier(source) if isinstance(source, str) else source for source in named]
 
 
 def threat_models(asked: Sequence[str | Attack], budget: int | None, evaluation: Evaluation) -> list[ThreatModel]:
-    """The threat models asked for, each once, else those of the experiment; with their resources."""
+    """Return the requested threat models, each once, with their resources; if none, those of the experiment."""
     budget = budget if budget is not None else evaluation.query_budget
     return [_resolved(threat_of(attack, budget)) for attack in dict.fromkeys(asked or evaluation.attacks)]
 
 
 def _resolved(threat: ThreatModel) -> ThreatModel:
-    """With its resources; a masked language model that a search would fit is the one of this machine."""
+    """Add the resources. For a masked language model that a search would fit, use the one set on this machine."""
     named = os.environ.get(RESOURCES["masked lm"].variable) if threat.fits_masked_lm else None
     return with_resources(threat, resolve("masked lm").identity if named else None)
 
@@ -166,7 +182,7 @@ def _sample(ground: Ground, model: Classifier, size: int, seed: int) -> Sample:
 
 
 def measured(duel: Duel, meter: Meter) -> Iterator[Measured]:
-    """Attack after attack, each handed over when it is finished."""
+    """Run the attacks and yield each result as soon as it is finished."""
     for threat, model, sample in duel.order:
         with meter(title(threat, model), len(sample.rows)) as progress:
             found = measure(model, sample, threat, duel.seed, duel.batch_size, progress)
@@ -174,12 +190,12 @@ def measured(duel: Duel, meter: Meter) -> Iterator[Measured]:
 
 
 def title(threat: ThreatModel, model: Classifier) -> str:
-    """What an attack is called."""
+    """Return the title of an attack."""
     return f"{threat.name} on {model.name}"
 
 
 def report_of(duel: Duel, finished: Sequence[Measured], unfinished: tuple[str, ...] = ()) -> AttackReport:
-    """The figures of all finished attacks; `unfinished` ones are only named."""
+    """Return the metrics of all finished attacks, and the names of unfinished ones."""
     sample = duel.targets[0][1]
     measurements = tuple(one.measurement for one in finished)
     return AttackReport(
@@ -208,15 +224,21 @@ Text = str | tuple[str, str]
 
 @dataclass(frozen=True, repr=False)
 class Attacked:
-    """What attacks have found, by threat model; figures and records are those of the first model."""
+    """The results of `attack`, by threat model. Metrics and records are those of the first model."""
 
     report: AttackReport
+    """Everything that was measured, of both models; the same as `tune-tickets attack --json` writes."""
     figures: dict[str, AttackFigures]
+    """Metrics such as `clean` and `accuracy_under_attack`, in percent."""
     records: dict[str, list[AttackRecord]]
-    """Every attacked text before and after."""
+    """Every attacked text before and after the attack."""
 
     def table(self, width: int = 120) -> str:
-        """All figures, and the comparison of two models, as text."""
+        """Return a table of all metrics, and of the comparison of two models.
+
+        Args:
+            width: Width of the table in characters.
+        """
         text = StringIO()
         console = Console(file=text, width=width, force_jupyter=False)
         print_figures(self.report.measurements, console)
@@ -225,7 +247,7 @@ class Attacked:
         return text.getvalue()
 
     def __repr__(self) -> str:
-        """Clean accuracy and accuracy under attack in a line."""
+        """Return clean accuracy and accuracy under attack in one line."""
         shown = (f"{name}: {one.clean:.1f} -> {one.accuracy_under_attack:.1f}%" for name, one in self.figures.items())
         return f"Attacked({self.report.rows} {self.report.data}; {', '.join(shown)})"
 
@@ -247,8 +269,28 @@ def attack(
 ) -> Attacked:
     """Attack a ticket or any text classifier of transformers, as `tune-tickets attack` does.
 
-    Rows are `texts` with their `labels`, or come from `data` (a file, 'bundled/imdb', a hub id, an experiment YAML);
-    without either they are the select rows of the search that left the ticket.
+    Args:
+        ticket: A ticket file, a results folder, a transformers folder, a hub id, a `Result` or a `LoadedTicket`.
+        texts: Texts to attack, or pairs of texts. If None, rows come from `data`.
+        labels: The label of each text, by name.
+        data: Where rows come from: a file, 'bundled/imdb', a hub id, or an experiment YAML whose select rows are
+            attacked. If `texts` and `data` are None, the select rows of the search that wrote the ticket are attacked.
+        threat: One or more threat models, by name or as `Attack`. If empty, those of the experiment.
+        against: A second model, attacked on the same rows and compared with an exact paired test.
+        column: The text column to attack; of a pair, the other one is locked.
+        rows: How many rows to attack. If None, as in the experiment.
+        seed: Seed of the sample and the attacks. If None, as in the experiment.
+        query_budget: Queries per row before an attack gives up. If None, as in the experiment.
+        overrides: Settings of the task, such as `["task.label=stars"]`.
+        progress: Whether to show one line of progress on stderr.
+
+    Returns:
+        Metrics and attacked texts by threat model.
+
+    Raises:
+        ConfigError: An argument, an override or a threat model is not valid.
+        DataError: Texts and labels do not match each other or the model, or rows cannot be used.
+        ResourceError: A model, data or a resource of an attack is missing.
 
     >>> found = attack(result, threat="textfooler/minilm", rows=100)
     >>> found.figures["textfooler/minilm"].accuracy_under_attack
@@ -259,12 +301,12 @@ def attack(
     other = None if against is None else _model(against, "the other loaded ticket")
     if texts is None:
         if labels is not None:
-            raise DataError("labels were given without texts: hand over both, or name the rows with data")
+            raise DataError("labels were given without texts: pass both, or choose the rows with data")
         source = None if data is None else str(data)
         duel = prepare(Question(first, overrides, threats, other, source, column, rows, seed, query_budget))
     else:
         if data is not None or labels is None or len(labels) != len(texts):
-            raise DataError("texts need a label each, by name, and stand in the place of data")
+            raise DataError("each text needs a label, by name, and texts cannot be combined with data")
         duel = _on_texts(load_models(first, other), texts, labels, threats, column, rows, seed or 0, query_budget)
     finished = list(measured(duel, AttackLine if progress else _silent))
     ours = [one for one in finished if one.measurement.model == duel.targets[0][0].name]
@@ -294,7 +336,7 @@ def _on_texts(
 
 
 def _reordered(first: Classifier, other: Classifier) -> tuple[str, ...]:
-    """The labels of the texts in the class order of the other model."""
+    """Return the labels of the texts in the class order of the other model."""
     by_name = {label.casefold(): label for label in first.labels}
     if set(by_name) != {label.casefold() for label in other.labels}:
         raise DataError(f"{first.name} has the labels {first.labels}, {other.name} {other.labels}: they do not match")

@@ -1,4 +1,4 @@
-"""`tune`: a search from Python, and what it leaves."""
+"""`tune` runs a search from Python, `Result` reads what it wrote, `report` writes its report."""
 
 import sys
 import threading
@@ -29,7 +29,7 @@ REDRAWN_SECONDS = 0.5
 
 
 class _Line:
-    """One line that is written over where that works, on terminals and in notebooks; elsewhere a line now and then."""
+    """One line that is overwritten on terminals and in notebooks. Elsewhere only `lasting` lines are printed."""
 
     def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream, self._clock = stream or sys.stderr, clock
@@ -37,7 +37,7 @@ class _Line:
         self._redraws = self._stream.isatty() or "ipykernel" in sys.modules
 
     def show(self, text: str, lasting: bool) -> None:
-        """`lasting` lines are always written; of the others, a few a second where they can be written over."""
+        """Write a line. Lines that are not `lasting` are skipped if they cannot be overwritten or come too fast."""
         with self._lock:
             now = self._clock()
             if not lasting and (not self._redraws or now - self._written < REDRAWN_SECONDS):
@@ -51,20 +51,20 @@ class _Line:
             self._stream.flush()
 
     def end(self) -> None:
-        """The next thing printed begins on a line of its own."""
+        """Start a new line, so that the next output does not follow on this one."""
         if self._redraws and self._width:
             self._stream.write("\n")
 
 
 class SearchLine(_Line):
-    """Counts of trials, the best so far and the time left; a note is followed by a line break."""
+    """Shows the counts of trials, the best value so far and the time left. A note gets its own line."""
 
     def __init__(self, trials: int, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(stream, clock)
         self._board, self._telling = Board(trials, clock), threading.Lock()
 
     def __call__(self, event: Event) -> None:
-        """Take one event of a running search; safe from any thread."""
+        """Take one event of a running search. Any thread may call this."""
         with self._telling:
             if isinstance(event, Note):
                 self._board.recall(event)
@@ -76,7 +76,7 @@ class SearchLine(_Line):
 
 
 class AttackLine(_Line):
-    """Rows done of one attack."""
+    """Shows how many rows of one attack are done."""
 
     def __init__(
         self, title: str, rows: int, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic
@@ -93,13 +93,15 @@ class AttackLine(_Line):
         self.end()
 
     def __call__(self, done: int, total: int) -> None:
-        """Take how far the attack is."""
+        """Show that `done` of `total` rows are done."""
         self.show(f"{self._title}: {done} of {total} rows", lasting=done == total)
 
 
 @dataclass(frozen=True, repr=False)
 class Result:
-    """A search that ended: its results folder and its summary.
+    """A finished search: its results folder and its summary.
+
+    `tune` returns one; `Result.load` reads one from a results folder.
 
     >>> result = Result.load("results/reviews")
     >>> print(result.table())
@@ -109,40 +111,69 @@ class Result:
     folder: Path
     summary: Summary
     problems: tuple[str, ...] = ()
-    """What MLflow could not keep; nothing else is lost by it."""
+    """What could not be logged to MLflow. Nothing else is lost."""
 
     @classmethod
     def load(cls, folder: str | Path) -> "Result":
-        """The results folder of a search that has ended."""
+        """Read the results folder of a finished search.
+
+        Args:
+            folder: The results folder; it contains summary.json.
+
+        Returns:
+            The search, with `folder` as an absolute path.
+
+        Raises:
+            TicketsError: There is no summary in the folder, or it cannot be read.
+        """
         place = Path(folder).expanduser().resolve()
         return cls(place, read_summary(place))
 
     @property
     def best(self) -> Path | None:
-        """The file of the best ticket; None if no trial may win, for the reason in `summary.selected.reason`."""
+        """The file of the best ticket, or None if no trial qualified (see `summary.selected.reason`)."""
         name = self.summary.selected.ticket
         return None if name is None else self.folder / name
 
     def winner(self) -> Path:
-        """The same for those who cannot do without."""
+        """Like `best`, but raise if there is no winner.
+
+        Raises:
+            TicketsError: No trial qualified; the message says why.
+        """
         if self.best is None:
             raise TicketsError(f"{self.folder} holds no best ticket: {self.summary.selected.reason}")
         return self.best
 
     def ticket(self) -> "LoadedTicket":
-        """The best ticket, ready to predict."""
+        """Load the best ticket as a model.
+
+        Returns:
+            The ticket; `predict` takes texts.
+
+        Raises:
+            TicketsError: No trial qualified, or the file cannot be read.
+        """
         from tune_tickets.models.loading import load_ticket
 
         return load_ticket(self.winner())
 
     def table(self, top: int = 10, width: int = 150) -> str:
-        """The closing table of the command line as text, `width` characters wide."""
+        """Return the table that the command line prints after a search.
+
+        Args:
+            top: How many trials to show.
+            width: Width of the table in characters.
+        """
         text = StringIO()
         print_table(self.summary, Console(file=text, width=width, force_jupyter=False), top)
         return text.getvalue()
 
     def trials(self) -> list[dict[str, Any]]:
-        """Trials as flat rows, such as `pandas.DataFrame(result.trials())` takes: state, settings, then metrics."""
+        """Return one flat dictionary per trial: state, hyperparameters, then metrics.
+
+        >>> pandas.DataFrame(result.trials())
+        """
         return [
             {"trial": trial.number, "id": trial.id, "status": trial.status, "feasible": trial.feasible}
             | trial.params
@@ -151,8 +182,8 @@ class Result:
         ]
 
     def __repr__(self) -> str:
-        """One line: a summary is too long for the end of a cell."""
-        best = self.best.name if self.best else "no ticket may win"
+        """Return one line, because a whole summary is too long for a notebook."""
+        best = self.best.name if self.best else "no winner"
         count = len(self.summary.trials)
         return f"Result({self.summary.experiment}: {self.summary.status}, {count} trials, {best}, in {self.folder})"
 
@@ -164,9 +195,25 @@ def tune(
     resume: bool = False,
     progress: bool | Callable[[Event], None] = True,
 ) -> Result:
-    """Run a search and keep the best ticket, as `tune-tickets run` does; interrupting it keeps what is finished.
+    """Run a search and keep the best ticket, as `tune-tickets run` does.
 
-    `experiment` may also be a YAML file or a dictionary. `progress` is one line on stderr, or a function of events.
+    An interrupted search keeps its finished trials, and can be resumed.
+
+    Args:
+        experiment: An `Experiment`, the path of a YAML file, or a dictionary of its sections.
+        output: The results folder; `results/<name>-<time>` if None.
+        resume: Resume the experiment in `output`.
+        progress: True shows one line on stderr, False shows nothing. A function is called with every event of the
+            search, from any thread.
+
+    Returns:
+        The results folder and the summary of the search.
+
+    Raises:
+        ConfigError: The experiment is not valid, or differs from the one to resume.
+        DataError: The rows of the task cannot be used.
+        ResourceError: A model, data or a resource of an attack is missing.
+        SearchStopped: Too many trials failed in a row, or the disk is full.
 
     >>> result = tune(Experiment.load("reviews.yaml", {"search.trials": 4}), output="results/reviews")
     >>> result.best
@@ -175,7 +222,7 @@ def tune(
     loaded = _loaded(experiment)
     warm_starts(loaded)
     results = place_results(loaded, None if output is None else Path(output))
-    from tune_tickets.search.run import run_experiment  # Ray, MLflow and torch, once the experiment is known to fit
+    from tune_tickets.search.run import run_experiment  # imports Ray, MLflow and torch, so check first
 
     line = SearchLine(trials_wanted(loaded)) if progress is True else None
     try:
@@ -195,11 +242,20 @@ def _loaded(experiment: Experiment | str | Path | Mapping[str, Any]) -> Experime
 
 
 def _quiet(event: Event) -> None:
-    """Says nothing."""
+    """Ignore the event."""
 
 
 def report(results: Result | str | Path) -> Path:
-    """Write report.html and report.md anew into a results folder; gives the path of the HTML page.
+    """Write the report of a search: report.html and report.md in its results folder.
+
+    Args:
+        results: A finished search, or its results folder.
+
+    Returns:
+        The path of the HTML page.
+
+    Raises:
+        TicketsError: The folder holds no finished search, or one of its files cannot be read.
 
     >>> report("results/reviews")
     PosixPath('results/reviews/report.html')

@@ -1,6 +1,6 @@
-"""The live view of a running search: a table that redraws itself on a terminal, one line per event elsewhere.
+"""Progress on the terminal: `LiveView` for a running search, `Meter` for one long piece of work.
 
-The driver turns what Ray Tune and the stages tell into events; `handle` may be called from any thread.
+Both redraw themselves on a terminal and print plain lines elsewhere.
 """
 
 import threading
@@ -11,6 +11,8 @@ from typing import Protocol, Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as ProgressBar
 from rich.table import Table
 from rich.text import Text
 
@@ -20,7 +22,6 @@ from tune_tickets.search.progress import (
     Event,
     Line,
     Note,
-    Progress,
     StageChanged,
     TrialFinished,
     TrialStarted,
@@ -29,27 +30,13 @@ from tune_tickets.search.progress import (
     values_text,
 )
 
-__all__ = [
-    "EpochReport",
-    "Event",
-    "LiveView",
-    "Note",
-    "PlainView",
-    "Progress",
-    "StageChanged",
-    "TerminalView",
-    "TrialFinished",
-    "TrialStarted",
-    "make_view",
-]
-
 HEARTBEAT_SECONDS = 15.0
 BAR = 10
 STYLES = {"complete": "green", "failed": "red", "interrupted": "yellow"}
 
 
 class LiveView(Protocol):
-    """Shows events while its `with` block lasts."""
+    """Shows the events of a search inside its `with` block."""
 
     def __enter__(self) -> Self: ...
 
@@ -58,17 +45,17 @@ class LiveView(Protocol):
     ) -> None: ...
 
     def handle(self, event: Event) -> None:
-        """Take one event; safe from any thread."""
+        """Take one event. Any thread may call this."""
 
 
 def make_view(total_trials: int, console: Console) -> LiveView:
-    """The table on a terminal, plain lines where output is piped or the terminal cannot redraw."""
+    """Return the table for a terminal, or plain lines if output is piped or the terminal cannot redraw."""
     redraws = console.is_terminal and not console.is_dumb_terminal
     return TerminalView(total_trials, console) if redraws else PlainView(total_trials, console)
 
 
 class PlainView:
-    """One line per event, and a sign of life when nothing else was printed for a while."""
+    """One line per event, and a line with the current state if nothing was printed for a while."""
 
     def __init__(self, total: int, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self._board, self._console, self._clock = Board(total, clock), console, clock
@@ -90,14 +77,14 @@ class PlainView:
             self.beat()
 
     def beat(self) -> None:
-        """Say what is running, if the last line is old enough."""
+        """Print what is running, if the last line is older than `HEARTBEAT_SECONDS`."""
         with self._lock:
             if self._board.running and self._clock() - self._printed >= HEARTBEAT_SECONDS:
                 states = ", ".join(f"{line.name} {line.stage}{_percent(line)}" for line in self._board.running)
                 self._print(f"{states}; {self._board.counts()}")
 
     def handle(self, event: Event) -> None:
-        """Print the event; progress shows in the next sign of life only."""
+        """Print the event. Progress is only shown by the next `beat`."""
         with self._lock:
             if isinstance(event, Note):
                 self._board.recall(event)
@@ -137,7 +124,7 @@ def _short(value: object) -> str:
 
 
 class TerminalView:
-    """A table of running and lately finished trials under two lines of overall state."""
+    """Two lines with the overall state, and a table of running and recently finished trials."""
 
     def __init__(self, total: int, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self._board, self._console, self._clock = Board(total, clock), console, clock
@@ -154,7 +141,7 @@ class TerminalView:
         self._live.stop()
 
     def handle(self, event: Event) -> None:
-        """Take over the event; the next redraw shows it. A note stays above the table."""
+        """Take one event, which the next redraw shows. A note stays above the table."""
         if isinstance(event, Note):
             self._console.print(event.text, highlight=False, markup=False, soft_wrap=True)
         with self._lock:
@@ -164,7 +151,7 @@ class TerminalView:
                 self._board.apply(event)
 
     def render(self) -> RenderableType:
-        """The picture of this moment, no higher than the terminal."""
+        """Return the current state, no higher than the terminal."""
         with self._lock:
             parts: list[RenderableType] = [Text(self._board.counts(), "bold"), Text(self._board.outlook())]
             if failure := self._board.last_failure():
@@ -211,3 +198,37 @@ def _style(line: Line) -> str:
 
 def _percent(line: Line) -> str:
     return "" if line.share is None else f" {100 * line.share:.0f}%"
+
+
+class Meter:
+    """Show how far one piece of work is, on stderr.
+
+    Call it with (done, total) inside its `with` block. `done` stays readable after an interruption.
+    """
+
+    def __init__(self, title: str, total: int, unit: str = "rows") -> None:
+        self.done = 0
+        self._unit = unit
+        self._title, self._printed = title, time.monotonic()
+        self._console = Console(stderr=True)
+        title_column = TextColumn("{task.description}", markup=False)
+        columns = (title_column, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        self._bar = ProgressBar(*columns, console=self._console, transient=True, disable=not self._console.is_terminal)
+        self._task = self._bar.add_task(title, total=total)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def __call__(self, done: int, total: int) -> None:
+        self.done = done
+        self._bar.update(self._task, completed=done)
+        if not self._console.is_terminal and time.monotonic() - self._printed >= HEARTBEAT_SECONDS:
+            self._printed = time.monotonic()
+            line = f"{self._title}: {done} of {total} {self._unit}"
+            self._console.print(line, markup=False, highlight=False, soft_wrap=True)

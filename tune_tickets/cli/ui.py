@@ -1,4 +1,6 @@
-"""`tune-tickets ui`: MLflow's web page over the runs of a results folder, on this machine only."""
+"""The verb `ui`: MLflow's web page for the runs of a results folder, on this machine only."""
+
+from __future__ import annotations
 
 import json
 import os
@@ -15,18 +17,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import IO, NoReturn
+from typing import IO, Annotated, NoReturn
+
+import typer
 
 from tune_tickets.errors import TicketsError
-from tune_tickets.tracking.place import DATABASE, VIEW_TAG, artifact_folder, database_uri, follow_move, view_path
 
 HOST = "127.0.0.1"
 DEFAULT_RESULTS = Path("results")
-DEFAULT_PORT = 5000
 PORTS_TRIED = 100
 START_SECONDS = 120.0
 STOP_SECONDS = 10.0
-# Nothing is sent anywhere, no job is run for a page that asks, no pickle is opened.
+# No telemetry, no jobs started by a web page, no pickles.
 SAFE = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
@@ -34,8 +36,14 @@ SAFE = {
 }
 
 
-def ui(results: Path | None = None, port: int = DEFAULT_PORT, open_browser: bool = False) -> None:
-    """Serve the runs of `results` (the newest search, if it holds several) until Ctrl-C; prints the address."""
+def ui(
+    results: Annotated[
+        Path | None, typer.Argument(metavar="RESULTS", help="Results folder; default: the newest under results/")
+    ] = None,
+    port: Annotated[int, typer.Option(help="Port on localhost; if it is in use, the next free one is taken")] = 5000,
+    open_browser: Annotated[bool, typer.Option("--open/--no-open", help="Open a browser window")] = True,
+) -> None:
+    """Compare the trials of a search in MLflow, until Ctrl-C."""
     folder = find_results(results)
     _follow_move(folder)
     free = free_port(port)
@@ -43,24 +51,28 @@ def ui(results: Path | None = None, port: int = DEFAULT_PORT, open_browser: bool
     with tempfile.TemporaryFile("w+") as log, _stopping_on_sigterm(), _server(folder, free, log) as server:
         _wait_until_up(server, address, log)
         page = address + _landing_path(address)
-        print(f"MLflow shows {folder} (Ctrl-C ends it):\n{page}", flush=True)
+        print(f"MLflow shows {folder} (stop it with Ctrl-C):\n{page}", flush=True)
         if open_browser:
             webbrowser.open(page)
         code = server.wait()
-        raise TicketsError(f"The MLflow server ended by itself with code {code}:\n{_tail(log)}")
+        raise TicketsError(f"The MLflow server stopped by itself with code {code}:\n{_tail(log)}")
 
 
 def _follow_move(folder: Path) -> None:
-    """The runs can be looked at even where their files are out of reach."""
+    """Update the artifact paths of a moved folder. If that fails, the runs can still be shown."""
+    from tune_tickets.tracking.place import DATABASE, follow_move
+
     try:
         if follow_move(folder):
-            print(f"{folder} was moved: the paths of its artifacts in {DATABASE} were brought up to date.", flush=True)
+            print(f"{folder} was moved: the paths of its artifacts in {DATABASE} were updated.", flush=True)
     except TicketsError as error:
         print(f"Note: {error}", flush=True)
 
 
 def find_results(results: Path | None) -> Path:
-    """`results` if it has an MLflow database, else the folder directly below it whose database is the newest."""
+    """Return `results` if it has an MLflow database, else its subfolder with the newest database."""
+    from tune_tickets.tracking.place import DATABASE
+
     start = results or DEFAULT_RESULTS
     if (start / DATABASE).is_file():
         return start
@@ -74,7 +86,7 @@ def find_results(results: Path | None) -> Path:
 
 
 def free_port(first: int) -> int:
-    """`first`, or the next port that nobody listens on."""
+    """Return `first`, or the next port that is not in use."""
     for port in range(first, min(first + PORTS_TRIED, 65536)):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -83,36 +95,38 @@ def free_port(first: int) -> int:
             except OSError:
                 continue
             return port
-    raise TicketsError(f"No port from {first} on is free on {HOST}: name another with --port.")
+    raise TicketsError(f"No port from {first} on is free on {HOST}: choose another with --port.")
 
 
 def server_command(folder: Path, port: int) -> list[str]:
-    """The command line of the MLflow server; artifacts are read from disk, none can be uploaded."""
+    """Return the command of the MLflow server. It reads artifacts from disk and accepts no uploads."""
+    from tune_tickets.tracking.place import artifact_folder, database_uri
+
     stores = ["--backend-store-uri", database_uri(folder), "--default-artifact-root", artifact_folder(folder).as_uri()]
     network = ["--host", HOST, "--port", str(port), "--workers", "1", "--no-serve-artifacts"]
     return [sys.executable, "-m", "mlflow", "server", *stores, *network, "--uvicorn-opts", "--log-level warning"]
 
 
 def server_environment() -> dict[str, str]:
-    """The user's, without settings for other MLflow servers, which could name another store or open it to others."""
+    """Return the user's environment without settings of other MLflow servers, which could name another store."""
     return {name: value for name, value in os.environ.items() if not name.startswith(("MLFLOW_", "_MLFLOW_"))} | SAFE
 
 
 @contextmanager
 def _server(folder: Path, port: int, log: IO[str]) -> Iterator[subprocess.Popen[bytes]]:
-    # A session of its own: Ctrl-C reaches only us, and the group can be ended with all its workers.
+    # Its own session: Ctrl-C reaches only us, and we can stop the whole process group with all workers.
     server = subprocess.Popen(
         server_command(folder, port), env=server_environment(), stdout=log, stderr=log, start_new_session=True
     )
     try:
         yield server
     except KeyboardInterrupt:
-        print("\nMLflow ended.", flush=True)
+        print("\nMLflow stopped.", flush=True)
     finally:
-        _end_group(server)
+        _stop_group(server)
 
 
-def _end_group(server: subprocess.Popen[bytes]) -> None:
+def _stop_group(server: subprocess.Popen[bytes]) -> None:
     for number in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(server.pid, number)
@@ -125,7 +139,7 @@ def _end_group(server: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def _stopping_on_sigterm() -> Iterator[None]:
-    """`kill` ends the server with us, as Ctrl-C does."""
+    """Let `kill` stop the server too, as Ctrl-C does."""
 
     def stop(number: int, frame: FrameType | None) -> NoReturn:
         raise KeyboardInterrupt
@@ -152,7 +166,9 @@ def _wait_until_up(server: subprocess.Popen[bytes], address: str, log: IO[str]) 
 
 
 def _landing_path(address: str) -> str:
-    """The run list of the newest search, or nothing if the server tells of none."""
+    """Return the path of the run list of the newest search, or nothing if the server has none."""
+    from tune_tickets.tracking.place import VIEW_TAG, view_path
+
     with urllib.request.urlopen(f"{address}/api/2.0/mlflow/experiments/search?max_results=1000", timeout=30) as answer:
         experiments = json.load(answer).get("experiments", [])
     ours = [one for one in experiments if any(tag["key"] == VIEW_TAG for tag in one.get("tags", []))]

@@ -1,4 +1,4 @@
-"""Pydantic schemas of an experiment, one file per YAML section, and loading them with `key=value` overrides."""
+"""Schemas of an experiment file, one file per group of sections, and loading it with `key=value` overrides."""
 
 from tune_tickets.config.experiment import Settings
 from tune_tickets.config.loading import Experiment, load_experiment

@@ -1,4 +1,4 @@
-"""Search domains: what may stand in the YAML in the place of a number or a choice."""
+"""Search domains: what the YAML may give instead of a single value."""
 
 import math
 from typing import Annotated, Any
@@ -8,18 +8,18 @@ from pydantic import BeforeValidator, Field, model_validator
 from tune_tickets.config.section import Section, parse_fraction
 
 Scalar = bool | int | float | str | None
-Whole = int  # the class below has a field of that name
+Whole = int  # because the class below has a field named int
 Number = Annotated[float, BeforeValidator(parse_fraction)]
 
 
 class _Conditional(Section):
     when: dict[str, Any] = Field(
         default_factory=dict,
-        description="Only searched where each dotted path has the value (or one of the list of values) given",
+        description="Condition: search this only if each dotted path has the given value, or one of the given values",
     )
 
     def allows(self, path: str, value: Scalar) -> bool:
-        """Whether the condition on `path` is met by `value`."""
+        """Return whether `value` meets the condition on `path`."""
         wanted = self.when[path]
         return value in wanted if isinstance(wanted, list | tuple) else value == wanted
 
@@ -36,11 +36,11 @@ class Uniform(_Conditional):
         return self
 
     def corners(self) -> list[Scalar]:
-        """Values that stand for the whole domain when it is checked against the schema."""
+        """Return values that represent the domain when it is checked against the schema."""
         return list(self.uniform)
 
     def contains(self, value: Scalar) -> bool:
-        """Whether a warm-start value lies in the domain."""
+        """Return whether a value, e.g. of a warm start, is in the domain."""
         low, high = self.uniform
         if not _is_number(value) or not low <= float(value) <= high:  # type: ignore[arg-type]
             return False
@@ -60,11 +60,11 @@ class LogUniform(_Conditional):
         return self
 
     def corners(self) -> list[Scalar]:
-        """The two bounds."""
+        """Return the two bounds."""
         return list(self.log_uniform)
 
     def contains(self, value: Scalar) -> bool:
-        """Whether a warm-start value lies in the domain."""
+        """Return whether a value, e.g. of a warm start, is in the domain."""
         return _is_number(value) and self.log_uniform[0] <= float(value) <= self.log_uniform[1]  # type: ignore[arg-type]
 
 
@@ -82,11 +82,11 @@ class Int(_Conditional):
         return self
 
     def corners(self) -> list[Scalar]:
-        """The two bounds."""
+        """Return the two bounds."""
         return list(self.int)
 
     def contains(self, value: Scalar) -> bool:
-        """Whether a warm-start value lies in the domain."""
+        """Return whether a value, e.g. of a warm start, is in the domain."""
         low, high = self.int
         whole = _is_number(value) and float(value).is_integer()  # type: ignore[arg-type]
         return whole and low <= value <= high and (value - low) % self.step == 0  # type: ignore[operator]
@@ -106,11 +106,11 @@ class Choice(_Conditional):
         return self
 
     def corners(self) -> list[Scalar]:
-        """All values."""
+        """Return all values."""
         return list(self.choice)
 
     def contains(self, value: Scalar) -> bool:
-        """Whether a warm-start value is one of those listed."""
+        """Return whether a value, e.g. of a warm start, is one of those listed."""
         return any(value == option and isinstance(value, bool) == isinstance(option, bool) for option in self.choice)
 
 
@@ -118,8 +118,8 @@ Domain = Uniform | LogUniform | Int | Choice
 DOMAINS: dict[str, type[Domain]] = {"uniform": Uniform, "log_uniform": LogUniform, "int": Int, "choice": Choice}
 
 
-def is_domain(node: Any) -> bool:  # noqa: ANN401 - whatever stands in the YAML
-    """Whether a YAML node is meant as a search domain."""
+def is_domain(node: Any) -> bool:  # noqa: ANN401 - any YAML value
+    """Return whether a YAML node is a search domain."""
     return isinstance(node, dict) and any(key in node for key in DOMAINS)
 
 

@@ -1,4 +1,4 @@
-"""From a YAML file and overrides to an `Experiment`: fixed settings plus search domains, all checked."""
+"""Loads a YAML file and overrides as an `Experiment`: fixed settings and search domains, all checked."""
 
 import hashlib
 import json
@@ -30,17 +30,17 @@ from tune_tickets.config.source import (
 from tune_tickets.errors import ConfigError
 
 SEARCHABLE = ("method", "retraining", "ablation", "transfer.*.drawing", "transfer.*.retraining")
-"""Sections that may hold search domains; adversary and drawing stand inside them."""
+"""Sections that may contain search domains, at any depth."""
 
 
-def collect_domains(document: Document, source: Source) -> dict[str, Domain]:
-    """All domains by dotted path, each behind those its conditions name."""
+def _collect_domains(document: Document, source: Source) -> dict[str, Domain]:
+    """Return all domains by dotted path. A domain comes after those that its conditions name."""
     found: dict[str, Domain] = {}
 
     def walk(node: Any, path: KeyPath) -> None:  # noqa: ANN401 - any YAML value
         if is_domain(node):
             if not any(fnmatch(dotted(path), f"{section}.*") for section in SEARCHABLE):
-                raise source.error(path, f"a search domain may stand only in the sections {', '.join(SEARCHABLE)}")
+                raise source.error(path, f"a search domain is only allowed in the sections {', '.join(SEARCHABLE)}")
             found[dotted(path)] = _parse(node, path, source)
         elif isinstance(node, dict):
             for key, value in node.items():
@@ -52,7 +52,7 @@ def collect_domains(document: Document, source: Source) -> dict[str, Domain]:
 
 
 def concrete(document: Document, domains: Mapping[str, Domain], params: Mapping[str, Scalar]) -> Document:
-    """The document with each domain replaced by its value; a domain without one leaves the schema's default."""
+    """Replace each domain by its value. A domain without a value is removed, which leaves the default."""
     fixed = deepcopy(document)
     for name in domains:
         if name in params:
@@ -63,14 +63,14 @@ def concrete(document: Document, domains: Mapping[str, Domain], params: Mapping[
 
 
 def active(domain: Domain, params: Mapping[str, Scalar], document: Document) -> bool:
-    """Whether every condition of a domain is met by the values drawn so far or fixed in the file."""
+    """Return whether the values drawn so far, or fixed in the file, meet every condition of a domain."""
     return all(
         domain.allows(name, params[name] if name in params else get(document, split(name))) for name in domain.when
     )
 
 
 def fill(document: Document, domains: Mapping[str, Domain], forced: Mapping[str, Scalar]) -> dict[str, Scalar]:
-    """A point that holds the forced values, and the first value of every other domain that is then active."""
+    """Return a point with the forced values, and the first value of every other domain that is then active."""
     params: dict[str, Scalar] = {}
     for name, domain in domains.items():
         if name in forced:
@@ -80,8 +80,8 @@ def fill(document: Document, domains: Mapping[str, Domain], forced: Mapping[str,
     return params
 
 
-def reaching(name: str, document: Document, domains: Mapping[str, Domain], source: Source) -> dict[str, Scalar]:
-    """Values of the domains above `name` under which it is searched."""
+def _reaching(name: str, document: Document, domains: Mapping[str, Domain], source: Source) -> dict[str, Scalar]:
+    """Return values of other domains under which the domain `name` is searched."""
     needed: dict[str, Scalar] = {}
     pending = [name]
     while pending:
@@ -99,7 +99,7 @@ def reaching(name: str, document: Document, domains: Mapping[str, Domain], sourc
 
 
 def _drop_overruled(domains: dict[str, Domain], document: Document, source: Source) -> None:
-    """Leave out the domains whose conditions an override has made false, such as those of the methods not chosen."""
+    """Remove domains whose conditions are false because of an override, such as those of other methods."""
     dropped: set[str] = set()
 
     def overruled(domain: Domain) -> bool:
@@ -117,7 +117,7 @@ def _drop_overruled(domains: dict[str, Domain], document: Document, source: Sour
 def _parse(node: Document, path: KeyPath, source: Source) -> Domain:
     kinds = [key for key in DOMAINS if key in node]
     if len(kinds) > 1:
-        raise source.error(path, f"a domain has one kind, this has {' and '.join(kinds)}")
+        raise source.error(path, f"a domain has one kind, but this one has {' and '.join(kinds)}")
     return validate(DOMAINS[kinds[0]], node, source, prefix=path)
 
 
@@ -139,14 +139,22 @@ def _in_order(domains: dict[str, Domain], document: Document, source: Source) ->
 
 
 _KINDS = ("kind", "loss", "features")
-"""Keys that decide what the other keys of their section mean."""
+"""Keys that decide which other keys their section has."""
 Overrides = Iterable[str] | Mapping[str, Any]
 """As on the command line, `["search.trials=4"]`, or by dotted path, `{"search.trials": 4}`."""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """One YAML file, read and checked. `settings` holds the first value of every domain.
+    """An experiment: settings and search domains, read and checked.
+
+    Create one with `load` or `from_dict`.
+
+    Attributes:
+        document: The sections as given, with overrides applied.
+        domains: Search domains by dotted path.
+        settings: All settings, with the first value of every domain.
+        source: Where each key comes from, for error messages.
 
     >>> experiment = Experiment.load("reviews.yaml", {"search.trials": 4})
     >>> experiment.settings.search.trials
@@ -160,13 +168,39 @@ class Experiment:
 
     @classmethod
     def load(cls, path: str | Path, overrides: Overrides = ()) -> "Experiment":
-        """Read an experiment file and check it; a ConfigError names file, line and key of what does not fit."""
+        """Read an experiment file and check it.
+
+        Args:
+            path: The YAML file.
+            overrides: As a mapping, `{"search.trials": 4}`, or as on the command line, `["search.trials=4"]`.
+
+        Returns:
+            The experiment.
+
+        Raises:
+            ConfigError: Something does not fit the schema. The message names the file, the line and the key.
+
+        >>> Experiment.load("reviews.yaml", ["search.trials=4"])
+        """
         document, source = read_yaml(Path(path))
         return cls._checked(document, source, overrides)
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any], overrides: Overrides = ()) -> "Experiment":
-        """The same from sections as a dictionary, such as `{"method": {"kind": "robustt", "sparsity": 0.3}}`."""
+        """Check an experiment that is given as a dictionary of sections.
+
+        Args:
+            document: The sections, as in a YAML file.
+            overrides: As for `load`.
+
+        Returns:
+            The experiment.
+
+        Raises:
+            ConfigError: Something does not fit the schema. The message names the key.
+
+        >>> Experiment.from_dict({"method": {"kind": "robustt", "sparsity": 0.3}})
+        """
         return cls._checked(plain(document), Source("dictionary"), overrides)
 
     @classmethod
@@ -177,23 +211,23 @@ class Experiment:
         else:
             for override in overrides:
                 apply_override(document, override, source)
-        domains = collect_domains(document, source)
+        domains = _collect_domains(document, source)
         for name in domains:
-            reaching(name, document, domains, source)
+            _reaching(name, document, domains, source)
         first = concrete(document, domains, fill(document, domains, {}))
         experiment = cls(document, domains, validate(Settings, first, source), source)
         _check_domains(experiment)
         return experiment
 
     def at(self, params: Mapping[str, Scalar]) -> Settings:
-        """The settings of one trial: every domain replaced by its value in `params`."""
+        """Return the settings of one trial: every domain replaced by its value in `params`."""
         return validate(Settings, concrete(self.document, self.domains, params), self.source)
 
     def resolved(self) -> dict[str, Any]:
-        """The whole configuration with defaults filled in and domains in their places.
+        """Return the whole configuration, with defaults and with search domains.
 
-        A section whose kind is searched stands as it is written: its keys and defaults depend on the kind drawn. Keys
-        keep their order, so that what is read back draws its parameters in the same one.
+        A section whose kind is searched gets no defaults, because its keys depend on the kind. Keys keep their order,
+        so that an experiment that is read back draws its parameters in the same order.
         """
         full = self.settings.model_dump(mode="json")
         for *section, key in map(split, self.domains):
@@ -205,10 +239,9 @@ class Experiment:
 
     @property
     def digest(self) -> str:
-        """Identity of the experiment: two files that mean the same have the same digest.
+        """The identity of the experiment: files with the same meaning have the same digest.
 
-        When it ends and where its stages run are no part of it: a search goes on elsewhere, and with more trials or a
-        larger budget.
+        Trials, budget and resources are not part of it, so that a search can be resumed with more of them.
         """
         identity = self.resolved()
         del identity["search"]["trials"], identity["search"]["budget"], identity["resources"]
@@ -217,7 +250,7 @@ class Experiment:
 
 
 def _ordered(tree: Any, like: Any) -> Any:  # noqa: ANN401 - any part of a document
-    """The same with the keys of `like` first, in its order."""
+    """Return the tree with the keys of `like` first, in their order."""
     if not isinstance(tree, dict) or not isinstance(like, dict):
         return tree
     return {key: _ordered(tree[key], like.get(key)) for key in _keys(tree, like)}
@@ -228,31 +261,31 @@ def _keys(tree: Mapping[str, Any], like: Mapping[str, Any]) -> list[str]:
 
 
 def load_experiment(path: Path, overrides: Iterable[str] = ()) -> Experiment:
-    """Read, override and check an experiment file."""
+    """Shorthand for `Experiment.load`."""
     return Experiment.load(path, overrides)
 
 
 def _check_domains(experiment: Experiment) -> None:
-    """Every bound and choice must fit the schema, so that no trial can be drawn that would fail there."""
+    """Check every bound and choice against the schema, so that no trial can fail there."""
     for name, domain in experiment.domains.items():
-        needed = reaching(name, experiment.document, experiment.domains, experiment.source)
+        needed = _reaching(name, experiment.document, experiment.domains, experiment.source)
         for value in domain.corners():
             params = fill(experiment.document, experiment.domains, {**needed, name: value})
             try:
                 experiment.at(params)
             except ConfigError as error:
                 raise ConfigError(f"{error}, while checking {value!r} of the search domain of {name}") from None
-    # Within the method alone: which ablation a method allows may be left to the warm starts.
+    # Only pairs within the method: warm starts may decide which ablation a method allows.
     for pair in combinations([name for name in experiment.domains if split(name)[0] == "method"], 2):
         _check_pair(experiment, pair)
 
 
 def _check_pair(experiment: Experiment, pair: tuple[str, str]) -> None:
-    """Two values that do not go together must not be drawn together."""
+    """Check that no two values can be drawn together that are not valid together."""
     document, domains = experiment.document, experiment.domains
     needed: dict[str, Scalar] = {}
     for name in pair:
-        needed |= reaching(name, document, domains, experiment.source)
+        needed |= _reaching(name, document, domains, experiment.source)
     for values in product(*(domains[name].corners() for name in pair)):
         params = fill(document, domains, {**needed, **dict(zip(pair, values, strict=True))})
         if not all(active(domains[name], params, document) for name in params):
@@ -262,5 +295,5 @@ def _check_pair(experiment: Experiment, pair: tuple[str, str]) -> None:
         except ConfigError as error:
             drawn = " and ".join(f"{name}={value}" for name, value in zip(pair, values, strict=True))
             raise ConfigError(
-                f"{error}, while checking {drawn}, which could be drawn together: give one a `when` on the other"
+                f"{error}, while checking {drawn}, which can be drawn together: give one a `when` on the other"
             ) from None

@@ -29,7 +29,7 @@ _SEARCHABLE_SECTIONS = (
 
 
 def json_schema() -> dict[str, Any]:
-    """The schema of a YAML file: the settings, with a search domain allowed wherever one may stand."""
+    """Return the JSON schema of an experiment file. It allows a search domain wherever the loader does."""
     schema = Settings.model_json_schema()
     domain = TypeAdapter(Domain).json_schema(ref_template="#/$defs/{model}")
     definitions = schema["$defs"]

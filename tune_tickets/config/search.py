@@ -8,16 +8,16 @@ from tune_tickets.config.section import Section
 
 
 class Budget(Section):
-    """Limits beside `search.trials`. A stopped search goes on with a larger budget: it is the same experiment.
+    """Limits in addition to `search.trials`. A stopped search can be resumed with a larger budget.
 
-    Hours of GPUs and CPUs are those that finished stages held, of all sessions of the experiment together.
+    GPU-hours and CPU-hours are those that finished stages reserved, summed over all sessions of the experiment.
     """
 
-    gpu_hours: float | None = Field(None, gt=0.0, description="GPU-hours of stages; null: no limit")
-    cpu_hours: float | None = Field(None, gt=0.0, description="CPU-hours of stages; null: no limit")
+    gpu_hours: float | None = Field(None, gt=0.0, description="GPU-hours of all stages; null: no limit")
+    cpu_hours: float | None = Field(None, gt=0.0, description="CPU-hours of all stages; null: no limit")
     wall_clock_hours: float | None = Field(None, gt=0.0, description="Hours that the driver runs; null: no limit")
-    money: float | None = Field(None, gt=0.0, description="Nodes alive x hours x price_per_node_hour; null: no limit")
-    price_per_node_hour: float | None = Field(None, gt=0.0, description="What a node costs an hour, in your currency")
+    money: float | None = Field(None, gt=0.0, description="Running nodes x hours x price_per_node_hour; null: no limit")
+    price_per_node_hour: float | None = Field(None, gt=0.0, description="Price of one node per hour, in your currency")
 
     @model_validator(mode="after")
     def _check_price(self) -> "Budget":
@@ -26,35 +26,35 @@ class Budget(Section):
         return self
 
     def limits(self) -> dict[str, float]:
-        """The limits that are set, by name."""
+        """Return the limits that are set, by name."""
         return self.model_dump(include={"gpu_hours", "cpu_hours", "wall_clock_hours", "money"}, exclude_none=True)
 
 
 class Resources(Section):
-    """Resources of every stage task; coordinating trials hold none."""
+    """Resources of every stage. Trials only wait for stages and reserve none."""
 
     cpus: float = Field(1.0, gt=0.0, le=1024.0, description="CPUs per stage")
     gpus: float = Field(0.0, ge=0.0, le=64.0, description="GPUs per stage; fractions share one GPU")
-    threads: int | None = Field(None, ge=1, description="torch threads per stage; null takes cpus, rounded up")
-    retries: int = Field(2, ge=0, le=100, description="How often a stage whose worker or node died is tried again")
+    threads: int | None = Field(None, ge=1, description="torch threads per stage; null: cpus, rounded up")
+    retries: int = Field(2, ge=0, le=100, description="How often a stage is restarted after its worker or node died")
     checkpoint_seconds: float = Field(
         0.0,
         ge=0.0,
-        description="Least time between two checkpoints of a training; 0: as often as it takes to lose no more than a "
+        description="Shortest time between two checkpoints of a training; 0: often enough to lose at most one "
         "mini-epoch",
     )
     lease_seconds: float = Field(
-        60.0, ge=1.0, description="After this time without a sign of life a stage of another cluster is taken over"
+        60.0, ge=1.0, description="A stage of another cluster is taken over after this time without a heartbeat"
     )
-    address: str | None = Field(None, description="Ray cluster to join ('auto' or an address); null starts a local one")
+    address: str | None = Field(None, description="Ray cluster to join ('auto' or an address); null: start a local one")
 
 
 class Tracking(Section):
-    """Written by the driver alone."""
+    """Where the search is logged."""
 
     mlflow: bool = Field(True, description="Log to MLflow")
     uri: str | None = Field(None, description="Tracking URI; null: a SQLite database in the results folder")
-    experiment: str | None = Field(None, description="MLflow experiment; null takes the experiment's name")
+    experiment: str | None = Field(None, description="MLflow experiment; null: the name of this experiment")
 
 
 class Asha(Section):
@@ -62,19 +62,19 @@ class Asha(Section):
 
     kind: Literal["asha"] = "asha"
     grace_epochs: int = Field(1, ge=1, description="Epochs before a trial can be stopped")
-    reduction_factor: int = Field(3, ge=2, le=16, description="One in this many trials goes on at each rung")
+    reduction_factor: int = Field(3, ge=2, le=16, description="One in this many trials continues at each rung")
 
 
 class Median(Section):
-    """A trial ends whose best probe so far is below the median of the others' running means."""
+    """A trial is stopped if its best probe so far is below the median of the running means of the others."""
 
     kind: Literal["median"] = "median"
     grace_epochs: int = Field(1, ge=1, description="Epochs before a trial can be stopped")
-    least_trials: int = Field(3, ge=1, description="Other trials that must have come as far before one is stopped")
+    least_trials: int = Field(3, ge=1, description="Other trials that must have reached an epoch before one is stopped")
 
 
 class NoScheduler(Section):
-    """Every trial runs to its end."""
+    """No trial is stopped early."""
 
     kind: Literal["none"] = "none"
 
@@ -83,18 +83,24 @@ Scheduler = Annotated[Asha | Median | NoScheduler, Field(discriminator="kind")]
 
 
 class Search(Section):
-    """Ray Tune with Optuna."""
+    """The hyperparameter search: Ray Tune with Optuna."""
 
-    trials: int = Field(8, ge=1, le=100_000, description="Trials in all, warm starts included")
-    concurrency: int = Field(2, ge=1, le=10_000, description="Trials under way at once; near the number of stage slots")
-    sampler: Literal["tpe", "multivariate-tpe", "group-tpe", "nsga2", "gp", "random", "grid"] = Field(
-        "tpe", description="Optuna sampler; group-tpe models the branches of conditions together, grid tries each point"
+    trials: int = Field(8, ge=1, le=100_000, description="Number of trials, including warm starts")
+    concurrency: int = Field(
+        2,
+        ge=1,
+        le=10_000,
+        description="Trials that run at the same time; about the number of stages that fit",
     )
-    startup_trials: int = Field(5, ge=0, description="Random trials before a TPE or the GP starts to learn")
-    population: int = Field(20, ge=2, description="Trials in a generation of NSGA-II")
+    sampler: Literal["tpe", "multivariate-tpe", "group-tpe", "nsga2", "gp", "random", "grid"] = Field(
+        "tpe",
+        description="Optuna sampler; group-tpe models branches of conditions together, grid tries every point",
+    )
+    startup_trials: int = Field(5, ge=0, description="Random trials before a TPE sampler or the GP starts to learn")
+    population: int = Field(20, ge=2, description="Trials per generation of NSGA-II")
     scheduler: Scheduler = Field(default_factory=Asha)
     warm_starts: tuple[dict[str, Any], ...] = Field(
-        (), description="Points tried first: dotted path -> value, such as {method.gamma: 0.1}"
+        (), description="Points to try first: dotted path -> value, such as {method.gamma: 0.1}"
     )
     budget: Budget = Field(default_factory=Budget)
-    failures_in_a_row: int = Field(3, ge=1, description="Failed trials in a row that stop the search")
+    failures_in_a_row: int = Field(3, ge=1, description="The search stops after this many failed trials in a row")

@@ -1,4 +1,4 @@
-"""The base of every YAML section, and the number types they share."""
+"""The base class of every YAML section, and number types that they share."""
 
 from fractions import Fraction
 from typing import Annotated, Any
@@ -7,13 +7,13 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 
 class Section(BaseModel):
-    """One section of the YAML file: unknown keys are errors, values are not coerced, instances do not change."""
+    """One section of the YAML file. Unknown keys are errors, values are not converted, instances are immutable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
-def parse_fraction(value: Any) -> Any:  # noqa: ANN401 - whatever stands in the YAML
-    """Turn the text '1/6' into a number, so that ratios can be written as the papers do."""
+def parse_fraction(value: Any) -> Any:  # noqa: ANN401 - any YAML value
+    """Turn the text '1/6' into a number, so that ratios can be written as in the papers."""
     if isinstance(value, str) and "/" in value:
         try:
             return float(Fraction(value.replace(" ", "")))
@@ -23,9 +23,9 @@ def parse_fraction(value: Any) -> Any:  # noqa: ANN401 - whatever stands in the 
 
 
 def with_defaults(defaults: dict[str, Any]) -> BeforeValidator:
-    """For a section whose defaults differ where it stands: what is not written there is filled in from these."""
+    """Return a validator that gives a section other defaults at one place of the file."""
 
-    def fill(written: Any) -> Any:  # noqa: ANN401 - whatever stands in the YAML
+    def fill(written: Any) -> Any:  # noqa: ANN401 - any YAML value
         return {**defaults, **written} if isinstance(written, dict) else written
 
     return BeforeValidator(fill)

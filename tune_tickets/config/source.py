@@ -1,4 +1,4 @@
-"""Reading YAML so that every later message can name the file, the line and the key."""
+"""Reads YAML and remembers the line of every key, so that error messages can name file, line and key."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -21,20 +21,20 @@ KeyPath = tuple[str | int, ...]
 
 
 def dotted(path: KeyPath) -> str:
-    """`('search', 'warm_starts', 0)` as `search.warm_starts.0`."""
+    """Return `('search', 'warm_starts', 0)` as `search.warm_starts.0`."""
     return ".".join(str(part) for part in path)
 
 
 @dataclass
 class Source:
-    """Where each key of a configuration stands: a line of the file, or an override on the command line."""
+    """The place of each key of a configuration: a line of the file, or an override on the command line."""
 
     file: str
     lines: dict[KeyPath, int] = field(default_factory=dict)
     overrides: dict[KeyPath, str] = field(default_factory=dict)
 
     def where(self, path: KeyPath) -> str:
-        """The place of the key, or of the nearest key above it."""
+        """Return the place of the key, or of the nearest key above it."""
         for length in range(len(path), 0, -1):
             prefix = path[:length]
             if prefix in self.overrides:
@@ -44,13 +44,13 @@ class Source:
         return self.file
 
     def error(self, path: KeyPath, message: str) -> ConfigError:
-        """A ConfigError that names the place and the key."""
+        """Return a ConfigError that names the place and the key."""
         key = f"{dotted(path)}: " if path else ""
         return ConfigError(f"{self.where(path)}: {key}{message}")
 
 
 def read_yaml(path: Path) -> tuple[dict[str, Any], Source]:
-    """The file as plain Python values, and where each of its keys stands."""
+    """Return the file as plain Python values, and the place of each key."""
     source = Source(str(path))
     if not path.is_file():
         raise ConfigError(f"{path}: no such file. Name an experiment YAML, for example search_spaces/earlyrobust.yaml")
@@ -68,12 +68,12 @@ def read_yaml(path: Path) -> tuple[dict[str, Any], Source]:
 
 
 def plain(node: Any) -> Any:  # noqa: ANN401 - any nested value
-    """A copy in dictionaries, lists and Python's own scalars, as a YAML file would have given it."""
+    """Return a copy made of plain dictionaries, lists and scalars, as read from a YAML file."""
     return _plain(node, (), Source("dictionary"))
 
 
-def parse_value(text: str) -> Any:  # noqa: ANN401 - any YAML scalar, list or mapping
-    """The right-hand side of a `key=value` override, read as YAML."""
+def _parse_value(text: str) -> Any:  # noqa: ANN401 - any YAML scalar, list or mapping
+    """Parse the right-hand side of a `key=value` override as YAML."""
     try:
         return _plain(YAML(typ="rt", pure=True).load(text), (), Source("override"))
     except YAMLError as error:
@@ -84,7 +84,7 @@ def parse_value(text: str) -> Any:  # noqa: ANN401 - any YAML scalar, list or ma
 def _plain(node: Any, path: KeyPath, source: Source) -> Any:  # noqa: ANN401
     if isinstance(node, Mapping):
         if isinstance(node, CommentedMap):
-            for key in node.lc.data or ():  # keys merged in from an anchor stand elsewhere: the mapping is their place
+            for key in node.lc.data or ():  # without keys merged from an anchor: their place is the mapping
                 source.lines[(*path, key)] = _line(node.lc.key, key)
         return {key: _plain(value, (*path, key), source) for key, value in node.items()}
     if isinstance(node, Sequence) and not isinstance(node, str):
@@ -92,7 +92,7 @@ def _plain(node: Any, path: KeyPath, source: Source) -> Any:  # noqa: ANN401
             for index in range(len(node)):
                 source.lines[(*path, index)] = _line(node.lc.item, index)
         return [_plain(value, (*path, index), source) for index, value in enumerate(node)]
-    for kind in (bool, int, float, str):  # the parser's scalars are subclasses that remember their formatting
+    for kind in (bool, int, float, str):  # the scalars of the parser are subclasses with formatting
         if isinstance(node, kind):
             return kind(node)
     return node
@@ -112,26 +112,26 @@ Document = dict[str, Any]
 
 
 def split(name: str) -> KeyPath:
-    """`method.gamma` as a path."""
+    """Return `method.gamma` as a path."""
     return tuple(name.split("."))
 
 
 def get(document: Any, path: KeyPath) -> Any:  # noqa: ANN401 - any YAML value
-    """The node at `path`, or None."""
+    """Return the node at `path`, or None."""
     for part in path:
         document = document.get(part) if isinstance(document, dict) else None
     return document
 
 
 def put(document: Document, path: KeyPath, value: Any) -> None:  # noqa: ANN401 - any YAML value
-    """Set the node at `path`, making the mappings above it."""
+    """Set the node at `path`, and create the mappings above it."""
     for part in path[:-1]:
         document = document.setdefault(str(part), {})
     document[str(path[-1])] = value
 
 
 def remove(document: Document, path: KeyPath) -> None:
-    """Drop the node at `path`, if it is there, and what it leaves empty: that may belong to another method."""
+    """Remove the node at `path` if it exists, and sections that become empty: they may belong to another method."""
     parent = get(document, path[:-1])
     if isinstance(parent, dict) and path[-1] in parent:
         del parent[path[-1]]
@@ -140,25 +140,25 @@ def remove(document: Document, path: KeyPath) -> None:
 
 
 def apply_override(document: Document, override: str, source: Source) -> None:
-    """Put the value of a `key=value` override into the document and note where it came from."""
+    """Apply a `key=value` override to the document, and record its origin."""
     key, separator, text = override.partition("=")
     if not separator or not key.strip():
         raise ConfigError(f"override '{override}': expected key=value, for example search.trials=4")
-    _override(document, split(key.strip()), parse_value(text), override, source)
+    _override(document, split(key.strip()), _parse_value(text), override, source)
 
 
 def apply_value(document: Document, key: str, value: Any, source: Source) -> None:  # noqa: ANN401 - any YAML value
-    """The same for a dotted path and a value that is no text."""
+    """Like `apply_override`, for a dotted path and a value that is already parsed."""
     _override(document, split(key), value, f"{key}={value}", source)
 
 
-def _override(document: Document, path: KeyPath, value: Any, said: str, source: Source) -> None:  # noqa: ANN401
+def _override(document: Document, path: KeyPath, value: Any, shown: str, source: Source) -> None:  # noqa: ANN401
     for length in range(1, len(path)):
         above = get(document, path[:length])
         if above is not None and (not isinstance(above, dict) or is_domain(above)):
-            raise ConfigError(f"override '{said}': {dotted(path[:length])} is a value, it has no keys below it")
+            raise ConfigError(f"override '{shown}': {dotted(path[:length])} is a value and has no keys")
     put(document, path, value)
-    source.overrides[path] = said
+    source.overrides[path] = shown
 
 
 T = TypeVar("T", bound=BaseModel)
@@ -166,9 +166,13 @@ _MOST = 5
 
 
 def validate(schema: type[T], raw: dict[str, Any], source: Source, prefix: KeyPath = ()) -> T:
-    """`raw` as an instance of `schema`; a ConfigError with the place of every finding otherwise."""
+    """Return `raw` as an instance of `schema`.
+
+    Raises:
+        ConfigError: It does not fit the schema. The message names the place of every problem.
+    """
     try:
-        # JSON mode: strict on types, yet lists become tuples.
+        # JSON mode: strict types, but lists become tuples.
         return schema.model_validate_json(json.dumps(raw))
     except ValidationError as error:
         details = error.errors(include_url=False)
@@ -177,7 +181,7 @@ def validate(schema: type[T], raw: dict[str, Any], source: Source, prefix: KeyPa
             lines.append(f"... and {len(details) - _MOST} more")
         raise ConfigError("\n".join(lines)) from None
     except TypeError as error:
-        raise ConfigError(f"{source.file}: a value is of a type YAML configurations do not use ({error})") from None
+        raise ConfigError(f"{source.file}: a value has a type that YAML configurations do not use ({error})") from None
 
 
 def _explain(
@@ -191,7 +195,7 @@ def _explain(
         message = f"must be one of {detail['ctx']['expected_tags']} (got {detail['ctx']['tag']!r})"
     elif detail["type"] == "union_tag_not_found":
         path = (*path, "kind")
-        message = "is missing; it says which kind of section this is"
+        message = "is missing; it decides which keys this section has"
     elif detail["type"] == "value_error":
         message = str(detail["ctx"]["error"])
     else:
@@ -201,7 +205,7 @@ def _explain(
 
 
 def _yaml_path(loc: tuple[int | str, ...], raw: Any) -> KeyPath:  # noqa: ANN401
-    """Pydantic's location without the tags it adds for unions."""
+    """Return the location of an error without the tags that pydantic adds for unions."""
     path: list[int | str] = []
     node = raw
     for position, part in enumerate(loc):
@@ -232,7 +236,7 @@ def _suggestion(key: str, known: list[str]) -> str:
 
 
 def _fields_at(schema: type[BaseModel], path: KeyPath, raw: Any) -> list[str]:  # noqa: ANN401
-    """Names of the fields of the section at `path`, following the `kind` of unions."""
+    """Return the field names of the section at `path`, following the `kind` of unions."""
     current: Any = schema
     node = raw
     for part in path:

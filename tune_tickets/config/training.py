@@ -1,4 +1,4 @@
-"""The sections that say how a network is trained: `adversary`, `regulariser`, `debiasing`, `retraining`, `ablation`."""
+"""Sections about training: `adversary`, `regulariser`, `debiasing`, `retraining` and `ablation`."""
 
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -15,49 +15,55 @@ LOSSES = {"poe": "PoE", "reweight": "reweighting", "confidence": "confidence"}
 
 
 class Adversary(Section):
-    """How the inner maximisation is solved. Defaults: EarlyRobust Table 6, SST-2."""
+    """Adversarial training: how the inner maximisation is solved. Defaults: EarlyRobust Table 6, SST-2."""
 
     kind: Literal["freelb", "pgd", "none"] = Field(
-        "freelb", description="freelb: gradients accumulate over the steps; pgd: one backward on the worst case; none"
+        "freelb",
+        description="freelb: gradients accumulate over the steps; pgd: one backward at the worst case; none: off",
     )
     steps: int = Field(5, ge=1, le=100, description="K, passes (freelb) or ascent steps (pgd)")
     step_size: float = Field(0.02, gt=0.0, le=10.0, description="Length of one ascent step")
-    initial_magnitude: float = Field(0.05, ge=0.0, le=10.0, description="ε₀, size of the random start; 0 starts at 0")
-    norm: Literal["l2", "linf"] = Field("l2", description="Norm of step and ball")
-    max_norm: float = Field(0.0, ge=0.0, le=100.0, description="ε, radius of the ball; 0 leaves it unbounded")
+    initial_magnitude: float = Field(0.05, ge=0.0, le=10.0, description="ε₀, size of the random start; 0: start at 0")
+    norm: Literal["l2", "linf"] = Field("l2", description="Norm of the step and of the ball")
+    max_norm: float = Field(0.0, ge=0.0, le=100.0, description="ε, radius of the ball; 0: unbounded")
     fixed_dropout: bool = Field(
         False,
-        description="Keep one dropout mask over the K passes (FreeLB's paper does, the ticket papers' code does not)",
+        description="Use one dropout mask for all K passes, as the FreeLB paper; code of the ticket papers does not",
     )
 
     @property
     def passes(self) -> int:
-        """Forward and backward passes of one training step; PGD's last one trains at the delta reached."""
+        """Forward and backward passes per training step. The last pass of PGD trains at the final delta."""
         return {"none": 1, "freelb": self.steps, "pgd": self.steps + 1}[self.kind]
 
     @model_validator(mode="before")
     @classmethod
-    def _none_has_no_settings(cls, data: Any) -> Any:  # noqa: ANN401 - whatever stands in the YAML
-        # Without an adversary its other settings mean nothing; dropping them lets such trials share stages.
+    def _none_has_no_settings(cls, data: Any) -> Any:  # noqa: ANN401 - any YAML value
+        # Without an adversary the other settings have no effect. Trials without them share stages.
         if isinstance(data, dict) and data.get("kind") == "none":
             return {"kind": "none"}
         return data
 
 
 class Regulariser(Section):
-    """InfoBERT (Wang et al., 2021). Defaults: what its authors run (α, β, c_l, c_h and the critic)."""
+    """InfoBERT (Wang et al., 2021). Defaults: those of the authors' code (α, β, c_l, c_h and the critic)."""
 
-    kind: Literal["infobert", "none"] = Field("infobert", description="infobert: both terms of InfoBERT; none")
-    alpha: float = Field(5e-3, ge=0.0, le=100.0, description="α, weight of the anchored features; 0 leaves them out")
-    beta: float = Field(5e-3, ge=0.0, le=100.0, description="β, weight of the information bottleneck; 0 leaves it out")
+    kind: Literal["infobert", "none"] = Field("infobert", description="infobert: both terms of InfoBERT; none: off")
+    alpha: float = Field(5e-3, ge=0.0, le=100.0, description="α, weight of the anchored features; 0: off")
+    beta: float = Field(5e-3, ge=0.0, le=100.0, description="β, weight of the information bottleneck; 0: off")
     low: Ratio = Field(0.5, description="c_l, words ranked below this share by gradient are too useless to anchor")
-    high: float = Field(0.9, gt=0.0, le=1.0, description="c_h, words ranked above this share are too fragile to anchor")
+    high: float = Field(
+        0.9,
+        gt=0.0,
+        le=1.0,
+        description="c_h, words ranked above this share are too fragile to anchor",
+    )
     critic_width: int = Field(300, ge=1, le=4096, description="Hidden width of the critic that compares two features")
 
     @model_validator(mode="before")
     @classmethod
-    def _none_has_no_settings(cls, data: Any) -> Any:  # noqa: ANN401 - whatever stands in the YAML
-        # As for the adversary: settings that mean nothing must not keep trials from sharing stages.
+    def _none_has_no_settings(cls, data: Any) -> Any:  # noqa: ANN401 - any YAML value
+        # As for the adversary: settings without effect must not prevent trials from sharing stages.
         if isinstance(data, dict) and data.get("kind") == "none":
             return {"kind": "none"}
         return data
@@ -70,7 +76,7 @@ class Regulariser(Section):
 
 
 ENCODER_INPUT = "encoder-input"
-"""Word vectors that every experiment has: the input embeddings of its encoder."""
+"""Word vectors that are always available: the input embeddings of the encoder."""
 
 _MEANT_FOR = {
     "vectors": ("overlap", "claim"),
@@ -81,12 +87,12 @@ _MEANT_FOR = {
 
 
 class BiasModel(Section):
-    """Logistic regression on what should not decide (SRNets appendix B.3.1)."""
+    """Logistic regression on biased features only (SRNets appendix B.3.1)."""
 
     features: Literal["overlap", "claim", "marker"] = Field(
         "overlap",
         description="overlap: word overlap of a pair (MNLI, QQP); claim: max-pooled word vectors of one text (FEVER); "
-        "marker: which of `markers` a row holds",
+        "marker: which of `markers` a row contains",
     )
     vectors: str = Field(
         ENCODER_INPUT,
@@ -94,35 +100,38 @@ class BiasModel(Section):
         description="'encoder-input': the encoder's input embeddings, or a fastText text file (.vec, .vec.gz)",
     )
     further: bool = Field(
-        False, description="Overlap also has log length difference and second-least similarity, as in the papers' code"
+        False, description="overlap: add log length difference and second-smallest similarity, as in the papers' code"
     )
     column: str | None = Field(
-        None, description="Text column of the hypothesis or the claim; null: the last of the task"
+        None, description="Text column of the hypothesis or the claim; null: the last column of the task"
     )
     markers: tuple[str, ...] | None = Field(
         None,
         min_length=1,
-        strict=False,  # a validator before it has turned JSON, where lists are tuples, into Python
-        description="The words or signs that features: marker looks for; null: those that task.planted plants",
+        strict=False,  # the validator below returns Python values, in which a tuple is still a list
+        description="Words or signs to look for with features: marker; null: the markers of task.planted",
     )
     folds: int | None = Field(
-        None, ge=2, le=100, description="Rows get the prediction of a model fitted without them; null: as in the paper"
+        None,
+        ge=2,
+        le=100,
+        description="Rows get the prediction of a model fitted without them; null: off, as in the paper",
     )
 
     @property
     def reads_vectors(self) -> bool:
-        """Whether the features are made of word vectors."""
+        """Whether the features use word vectors."""
         return self.features != "marker"
 
     @property
     def reads_file(self) -> bool:
-        """Whether these come from a file."""
+        """Whether the word vectors come from a file."""
         return self.reads_vectors and self.vectors != ENCODER_INPUT
 
     @model_validator(mode="before")
     @classmethod
-    def _keep_what_means_something(cls, data: Any) -> Any:  # noqa: ANN401 - whatever stands in the YAML
-        # Settings that the features do not read must not keep trials from sharing stages.
+    def _keep_what_means_something(cls, data: Any) -> Any:  # noqa: ANN401 - any YAML value
+        # Settings that the features do not use must not prevent trials from sharing stages.
         if not isinstance(data, dict):
             return data
         features = data.get("features", "overlap")
@@ -148,28 +157,31 @@ class Teacher(Optimisation):
 
 
 class Debiasing(Section):
-    """Which loss a training minimises (SRNets section 3.3 and appendix A.2)."""
+    """The loss of a training (SRNets section 3.3 and appendix A.2)."""
 
     loss: Literal["ce", "poe", "reweight", "confidence"] = Field(
         "ce",
         description="ce: cross entropy; poe: product of experts; reweight: example reweighting; "
-        "confidence: confidence regularisation by a teacher",
+        "confidence: confidence regularisation with a teacher",
     )
     normalise: bool = Field(
-        False, description="reweight: divide by the weights of the batch (the code) instead of its rows (the paper)"
+        False,
+        description="reweight: divide by the weights of the batch (the code) instead of its rows (the paper)",
     )
-    bias: BiasModel = Field(default_factory=BiasModel, description="Tells the bias degree β of every training row")
-    teacher: Teacher = Field(default_factory=Teacher, description="Whose predictions confidence regularisation scales")
+    bias: BiasModel = Field(default_factory=BiasModel, description="Gives the bias degree β of every training row")
+    teacher: Teacher = Field(
+        default_factory=Teacher, description="Its predictions are scaled by confidence regularisation"
+    )
 
     @property
     def experts(self) -> tuple[str, ...]:
-        """The roles of the stages whose predictions the loss reads."""
+        """Roles of the stages whose predictions the loss uses."""
         return {"ce": (), "confidence": ("bias", "teacher")}.get(self.loss, ("bias",))
 
     @model_validator(mode="before")
     @classmethod
-    def _keep_what_means_something(cls, data: Any) -> Any:  # noqa: ANN401 - whatever stands in the YAML
-        # As for the adversary: settings that mean nothing must not keep trials from sharing stages.
+    def _keep_what_means_something(cls, data: Any) -> Any:  # noqa: ANN401 - any YAML value
+        # As for the adversary: settings without effect must not prevent trials from sharing stages.
         if not isinstance(data, dict):
             return data
         loss = data.get("loss", "ce")
@@ -180,7 +192,7 @@ class Debiasing(Section):
 
 
 def debiasings(section: Section) -> Iterator[Debiasing]:
-    """All debiasing sections within a section, wherever a method has put them."""
+    """Yield all debiasing sections inside a section, at any depth."""
     for value in dict(section).values():
         if isinstance(value, Debiasing):
             yield value
@@ -193,30 +205,30 @@ class Retraining(Optimisation):
 
     epochs: int = Field(10, ge=1, le=1000, description="Epochs")
     adversary: Adversary = Field(
-        default_factory=lambda: Adversary(kind="none"), description="Adversarial retraining; none as in the paper"
+        default_factory=lambda: Adversary(kind="none"), description="Adversarial training; none, as in the paper"
     )
     regulariser: Regulariser = Field(
-        default_factory=lambda: Regulariser(kind="none"), description="Terms added to the loss; none as in the paper"
+        default_factory=lambda: Regulariser(kind="none"), description="Terms added to the loss; none, as in the paper"
     )
     debiasing: Debiasing = Field(
-        default_factory=Debiasing, description="Loss that leans less on dataset bias; ce as in the paper"
+        default_factory=Debiasing, description="Loss that relies less on dataset bias; ce, as in the paper"
     )
 
     @model_serializer(mode="wrap")
     def _leave_out_plain_cross_entropy(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # Stages stored before there was a choice of losses stay valid.
+        # Keeps the digests of stages that were stored before there was a choice of losses.
         written: dict[str, Any] = serialise(self)
         return written if self.debiasing.experts else {k: v for k, v in written.items() if k != "debiasing"}
 
 
 class Ablation(Section):
-    """What a ticket owes to its mask, weights and structure (RobustT and EarlyRobust Table 4, ORTicket Table 6)."""
+    """Ablation of mask, weights or structure (RobustT and EarlyRobust Table 4, ORTicket Table 6)."""
 
     mask: Literal["found", "shuffled"] = Field(
-        "found", description="shuffled: every layer loses as much as in the ticket, but at random places"
+        "found", description="shuffled: every layer keeps its sparsity, but at random places"
     )
     weights: Literal["pretrained", "reinitialised"] = Field(
-        "pretrained", description="reinitialised: the ticket keeps its structure and starts from random weights"
+        "pretrained", description="reinitialised: the ticket keeps its structure, but starts from random weights"
     )
     structure: Literal["kept", "discarded"] = Field(
         "kept", description="discarded: the whole model, with random weights where the ticket has none"
@@ -224,7 +236,7 @@ class Ablation(Section):
     seed: int = Field(0, ge=0, le=2**31 - 1, description="Seed of shuffled places and random weights")
 
     def start_inputs(self) -> dict[str, Any]:
-        """What the start of a retraining depends on: nothing without an ablation, so that such trials share stages."""
+        """Return what a retraining starts from: nothing without an ablation, so that trials share stages."""
         if (self.weights, self.structure) == ("pretrained", "kept"):
             return {}
         return {"ablation": self.model_dump(mode="json", exclude={"mask"})}

@@ -65,7 +65,21 @@ def _parts(index: int, row: object, columns: tuple[str, ...]) -> tuple[str, ...]
 
 
 def load_ticket(path: str | Path) -> LoadedTicket:
-    """Load a ticket file, or the ticket of an exported or a results folder; no hub and no backbone is needed."""
+    """Load a ticket as a model. The file holds everything: no hub and no backbone is needed.
+
+    Args:
+        path: A ticket file, a results folder, or a folder written by `tune-tickets export --format pruned`.
+
+    Returns:
+        The model with its tokenizer, labels, mask and metadata.
+
+    Raises:
+        ResourceError: There is no ticket at `path`.
+        StoreError: The file is damaged.
+
+    >>> load_ticket("results/reviews").predict(["a gripping, beautifully acted film"])
+    [('positive', 0.98)]
+    """
     file = ticket_file(Path(path).expanduser())
     return open_ticket(read_ticket(file), str(file))
 
