@@ -1,4 +1,4 @@
-"""`python scripts/bench.py NAME [--json FILE]`: what things cost, as ratios measured side by side on this machine."""
+"""`python scripts/bench.py NAME [--json FILE]`: measure costs on this machine, as ratios to a baseline."""
 
 import typer
 from benches import attack, checkpoints, export, masks, search

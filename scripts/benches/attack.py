@@ -1,4 +1,4 @@
-"""What an attack costs: stock TextAttack, the same without its padding, and ours, beside the bare forward passes."""
+"""Cost of an attack: stock TextAttack, the same without padding, ours, and the plain forward passes."""
 
 import logging
 from collections.abc import Sequence
@@ -58,8 +58,8 @@ def bench(
     rows: Annotated[int, typer.Option(help="Rows attacked")] = 48,
     stock_rows: Annotated[int, typer.Option(help="Of these, rows that stock TextAttack attacks too")] = 12,
     train_rows: Annotated[int, typer.Option(help="Rows the victims are fine-tuned on")] = 600,
-    epochs: Annotated[int, typer.Option(help="Epochs of that")] = 2,
-    rounds: Annotated[int, typer.Option(help="How often ours and the floor are measured, in turn")] = 3,
+    epochs: Annotated[int, typer.Option(help="Epochs of that fine-tuning")] = 2,
+    rounds: Annotated[int, typer.Option(help="How often ours and the forward passes are measured, in turn")] = 3,
     threads: Annotated[int | None, typer.Option(help="Threads of torch; default: its own choice")] = None,
     json: Json = None,
 ) -> None:

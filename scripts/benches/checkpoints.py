@@ -1,4 +1,4 @@
-"""What it costs to lose no more than a mini-epoch: training with its states kept beside training without."""
+"""Cost of checkpoints: training that loses at most one mini-epoch, compared with training without checkpoints."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -33,7 +33,9 @@ def bench(
     ],
     rounds: Annotated[int, typer.Option(help="Measured rounds, each of as many steps as two mini-epochs")] = 3,
     warmup: Annotated[int, typer.Option(help="Rounds before them that do not count")] = 1,
-    store: Annotated[str | None, typer.Option(help="Where states are kept; default: a temporary folder")] = None,
+    store: Annotated[
+        str | None, typer.Option(help="Where checkpoints are written; default: a temporary folder")
+    ] = None,
     json: Json = None,
 ) -> None:
     """Training whose states are kept, beside the training or by waiting for each, as a multiple of training alone."""

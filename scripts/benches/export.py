@@ -1,4 +1,4 @@
-"""What cutting is worth where a ticket is used: its ONNX form beside the dense model's, both in onnxruntime."""
+"""Speed of an exported ticket compared with the dense model, both in onnxruntime."""
 
 import tempfile
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What the models are asked in an attack, and how long the forward passes of the same texts take by themselves."""
+"""Record the queries of an attack, and time the plain forward passes of the same texts."""
 
 import os
 import tempfile

@@ -1,4 +1,4 @@
-"""What RobustT's masks cost: a training step and its memory beside dense training, and a ticket under attack."""
+"""Cost of RobustT's masks: time and memory of a training step compared with dense training; a ticket under attack."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any

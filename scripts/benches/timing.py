@@ -1,4 +1,4 @@
-"""Measuring side by side: what is compared runs in turn (A B A B), so that a busy machine disturbs all alike."""
+"""Fair timing: candidates run in turn (A B A B), so that a busy machine slows all of them equally."""
 
 import json
 import time
@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write all figures to this file")]
+Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write all numbers to this file")]
 Action = Callable[[], object]
 
 

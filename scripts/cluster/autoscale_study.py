@@ -1,7 +1,7 @@
-"""`python scripts/cluster/autoscale_study.py EXPERIMENT.yaml [KEY=VALUE]... --nodes 3`: autoscaling, seen to work.
+"""`python scripts/cluster/autoscale_study.py EXPERIMENT.yaml [KEY=VALUE]... --nodes 3`: test autoscaling.
 
 A search on a cluster that begins with no worker: its pending stages ask for nodes all at once, one node is killed while
-it computes, and when the search is over all nodes go. Exits with 1 unless the peak was what was asked for, the lost
+it computes, and all nodes are removed after the search. Exits with 1 unless the peak was what was asked for, the lost
 node cost no trial, and no node outlived the idle timeout (and what it takes to notice).
 """
 

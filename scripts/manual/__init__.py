@@ -1,1 +1,1 @@
-"""What mkdocs calls while it builds the site of docs/: equations, the YAML reference, pages without a place."""
+"""Hooks that mkdocs calls while it builds the site: equations, the YAML reference, pages missing in the navigation."""

@@ -1,4 +1,4 @@
-"""Equations as MathML, made at build time: browsers draw it by themselves, without a script or a network."""
+"""Convert equations to MathML at build time: browsers draw it without a script or a network."""
 
 import html
 import re

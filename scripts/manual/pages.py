@@ -1,4 +1,4 @@
-"""Pages of docs/ that the navigation of mkdocs.yml does not name come last, so that none is ever lost."""
+"""Add pages of docs/ that the navigation of mkdocs.yml does not name at its end."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""`python scripts/studies/debiasing.py`: does a product of experts find subnetworks that lean less on a planted bias?
+"""`python scripts/studies/debiasing.py`: does a product of experts find subnetworks that rely less on a planted bias?
 
 Every seed has rows, fine-tuning and masks of its own; both losses start from the same fine-tuned model. Stages are kept
-in `--store`, so that a study that was stopped goes on where it was.
+in `--store`, so that an interrupted study continues where it stopped.
 """
 
 import json

@@ -1,6 +1,6 @@
 """`python scripts/studies/kills.py EXPERIMENT.yaml`: what is left of a search whose driver is killed again and again?
 
-The search runs once undisturbed, then with `kill -9` of its driver at random moments, each followed by a resume. Both
+The search runs once without interruption, then with `kill -9` of its driver at random moments, each followed by a resume. Both
 must end with the same trials, params, metrics and values.
 """
 
@@ -65,7 +65,7 @@ def study(
     yaml: Annotated[Path, typer.Argument(metavar="EXPERIMENT.yaml")],
     overrides: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...")] = None,
     kills: Annotated[int, typer.Option(min=1)] = 20,
-    seed: Annotated[int, typer.Option(help="Of the moments of the kills")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the moments of the kills")] = 0,
     span: Annotated[float, typer.Option(help="Seconds after the last stage it may finish, to be killed in")] = 3.0,
     output: Annotated[Path, typer.Option(help="A folder for both searches")] = Path("results/kills"),
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE")] = None,
