@@ -3,8 +3,7 @@
 import pytest
 
 from tests.reports.conftest import make_outcome, make_trial
-from tune_tickets.attacks.figures import write_parquet
-from tune_tickets.attacks.rows import AttackRecord
+from tune_tickets.attacks.records import AttackRecord, write_parquet
 from tune_tickets.attacks.threat import get_threat
 from tune_tickets.engine.stage import Stage
 from tune_tickets.engine.store import Store

@@ -18,6 +18,7 @@ from tune_tickets.attacks.resolver import (
     SUMS_FILE,
     Damaged,
     Found,
+    content_digest,
     explain,
     hub_id,
     kept_in,
@@ -26,7 +27,7 @@ from tune_tickets.attacks.resolver import (
     recorded_sums,
     resources_folder,
 )
-from tune_tickets.attacks.resource_table import SENTENCE_ENCODER, Resource, content_digest
+from tune_tickets.attacks.resource_table import SENTENCE_ENCODER, Resource
 from tune_tickets.errors import ResourceError
 
 Progress = Callable[[int, int | None], None]

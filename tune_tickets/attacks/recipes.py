@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from tune_tickets.attacks import stock_parts
+from tune_tickets.attacks import parts
 from tune_tickets.attacks.masked_words import MaskedLM, MaskedWords
 from tune_tickets.attacks.neighbours import ListedNeighbours, Neighbours, load_encoder
 from tune_tickets.attacks.parts import (
@@ -21,8 +21,8 @@ from tune_tickets.attacks.parts import (
     ProtectedWords,
     SentenceSimilarity,
 )
-from tune_tickets.attacks.resources import import_textattack
 from tune_tickets.attacks.threat import ThreatModel
+from tune_tickets.attacks.toolkit import import_textattack
 from tune_tickets.attacks.victim import Victim
 from tune_tickets.attacks.word_resources import neighbour_lists, nltk_stop_words
 from tune_tickets.errors import ResourceError
@@ -83,10 +83,9 @@ class AttackMaker:
 
     def prepare(self, texts: Iterable[str]) -> None:
         """Look up at once what the attacks would look up word by word."""
-        parts = getattr(self.transformation, "transformations", [self.transformation])
-        for part in parts:
-            if isinstance(part, NeighbourSwap):
-                part.prepare(texts)
+        for swap in getattr(self.transformation, "transformations", [self.transformation]):
+            if isinstance(swap, NeighbourSwap):
+                swap.prepare(texts)
 
     def attack(self, row_seed: int) -> Attack:
         """An attack of its own for a row."""
@@ -129,7 +128,7 @@ def _counted(constraint: Any, tally: Tally) -> Any:  # noqa: ANN401 - textattack
 def _left_alone(threat: ThreatModel) -> Any:  # noqa: ANN401 - textattack.Constraint
     if threat.stop_words == "local":
         return ProtectedWords()
-    words = nltk_stop_words() if threat.stop_words == "nltk" else stock_parts.textfooler_stop_words()
+    words = nltk_stop_words() if threat.stop_words == "nltk" else parts.textfooler_stop_words()
     return StopwordModification(stopwords=words)
 
 
@@ -137,10 +136,10 @@ def _constraints(victim: Victim, threat: ThreatModel, column: int) -> list[Any]:
     """In the order of the stock recipes: what is cheap first."""
     found: list[Any] = []
     if threat.words == "counter-fitted" and threat.min_word_cosine is not None:
-        embedding = stock_parts.counter_fitted_embedding()
+        embedding = parts.counter_fitted_embedding()
         found.append(WordEmbeddingDistance(embedding=embedding, min_cos_sim=threat.min_word_cosine))
     if threat.tagger:
-        found.append(stock_parts.TaggedPartOfSpeech(allow_verb_noun_swap=True))
+        found.append(parts.TaggedPartOfSpeech(allow_verb_noun_swap=True))
     if threat.max_modified is not None:
         found.append(MaxWordsPerturbed(max_percent=threat.max_modified))
     if threat.max_edits is not None:
@@ -150,8 +149,8 @@ def _constraints(victim: Victim, threat: ThreatModel, column: int) -> list[Any]:
         found.append(SentenceSimilarity(encoder, column, threat.min_similarity or 0.0, threat.window))
     elif threat.encoder == "use":
         found.append(
-            stock_parts.EncoderSimilarity(
-                stock_parts.universal_encoder(),
+            parts.EncoderSimilarity(
+                parts.universal_encoder(),
                 threshold=threat.min_similarity,
                 metric="angular" if threat.angular else "cosine",
                 compare_against_original=not threat.against_current,
@@ -181,13 +180,13 @@ def _transformation(victim: Victim, threat: ThreatModel, masked_lm: MaskedLM | N
 def _words(victim: Victim, threat: ThreatModel, masked_lm: MaskedLM | None) -> Any:  # noqa: ANN401
     count = threat.max_candidates or 0
     if threat.words == "wordnet":
-        return stock_parts.WordNetSwap()
+        return parts.WordNetSwap()
     if threat.words == "masked-lm":
         if masked_lm is None:
             raise ResourceError(f"attack {threat.name!r} was given no masked language model")
         return MaskedWords(masked_lm, count)
     if threat.words == "counter-fitted":
-        return WordSwapEmbedding(max_candidates=count, embedding=stock_parts.counter_fitted_embedding())
+        return WordSwapEmbedding(max_candidates=count, embedding=parts.counter_fitted_embedding())
     if threat.words == "cf8":
         return NeighbourSwap(ListedNeighbours(neighbour_lists()), count)
     return NeighbourSwap(_neighbours(victim.model.device, threat.min_word_cosine or 0.0), count)

@@ -7,8 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from tune_tickets.api.attack import Duel, Question, measured, prepare, report_of, title
-from tune_tickets.attacks.figures import write_groups
-from tune_tickets.attacks.under_attack import Measured
+from tune_tickets.attacks.records import Measured, write_groups
 from tune_tickets.cli.attacked import print_report
 from tune_tickets.cli.meter import Meter
 from tune_tickets.errors import TicketsError

@@ -2,9 +2,7 @@
 
 from rich.console import Console
 
-from tune_tickets.attacks.changes import Piece, pieces
-from tune_tickets.attacks.rows import AttackRecord
-from tune_tickets.attacks.under_attack import AttackReport, Measured
+from tune_tickets.attacks.records import AttackRecord, AttackReport, Measured, Piece, pieces
 from tune_tickets.data.sample import Sample
 from tune_tickets.reports.attacked import print_comparisons, print_figures, print_substitutions, print_texts, say
 

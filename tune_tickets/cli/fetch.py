@@ -8,8 +8,7 @@ from rich.table import Column, Table
 
 from tune_tickets.attacks.fetching import Brought, bring
 from tune_tickets.attacks.resolver import look
-from tune_tickets.attacks.resource_table import RESOURCES, Resource, find_resource
-from tune_tickets.attacks.resources import CACHE_VARIABLE
+from tune_tickets.attacks.resource_table import CACHE_VARIABLE, RESOURCES, Resource, find_resource
 from tune_tickets.attacks.threat import THREATS
 from tune_tickets.errors import ResourceError
 from tune_tickets.offline import is_offline
