@@ -105,7 +105,7 @@ class ListedNeighbours:
         """The listed neighbours that fit the slot of the word."""
         if is_protected(word):
             return ()
-        return tuple(near for near in self._lists.get(word, ()) if near != word and fits_slot(word, near))
+        return tuple(near for near in self._lists.get(word, ()) if near != word and _fits_slot(word, near))
 
     def prepare(self, words: Iterable[str]) -> None:
         """Nothing: a list is at hand."""
@@ -152,14 +152,14 @@ def is_substitute(word: str, candidate: str) -> bool:
     """Whether the candidate is another form of the word, or another word that fits its slot without opposing it."""
     return (
         candidate != word
-        and fits_slot(word, candidate)
+        and _fits_slot(word, candidate)
         and polarity(word) == polarity(candidate)
         and not opposed(word, candidate)
     )
 
 
 @cache
-def fits_slot(word: str, candidate: str) -> bool:
+def _fits_slot(word: str, candidate: str) -> bool:
     """Whether the candidate may carry a tag that the word may carry, or is another form of it; never protected ones."""
     return not is_protected(candidate) and bool(
         inflections(word) & inflections(candidate) or lemmas(word) & lemmas(candidate)

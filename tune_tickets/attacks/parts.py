@@ -104,7 +104,7 @@ class OnlyColumn(PreTransformationConstraint):  # type: ignore[misc]
     def _get_modifiable_indices(self, current_text: Any) -> set[int]:  # noqa: ANN401 - AttackedText
         if len(current_text.column_labels) == 1:
             return set(range(len(current_text.words)))
-        spans = word_spans(current_text.words, column_texts(current_text))
+        spans = word_spans(current_text.words, _column_texts(current_text))
         return {index for index, span in enumerate(spans) if span.column == self._column}
 
 
@@ -133,19 +133,19 @@ class SentenceSimilarity(Constraint):  # type: ignore[misc]
         # Which word of the original the change belongs to; a space put into a word shifts all that follow.
         origin = np.flatnonzero(np.isin(changed.attack_attrs["original_index_map"], list(new)))
         if self._window is None or not new or not origin.size:
-            return column_texts(reference)[self._column], column_texts(changed)[self._column]
+            return _column_texts(reference)[self._column], _column_texts(changed)[self._column]
         size = self._window
         return self._window_at(reference, int(origin[0]), size), self._window_at(changed, min(new), size)
 
     def _window_at(self, text: Any, index: int, size: int) -> str:  # noqa: ANN401 - AttackedText
-        texts = column_texts(text)
+        texts = _column_texts(text)
         spans = word_spans(text.words, texts)
         first = next(number for number, span in enumerate(spans) if span.column == self._column)
         own = [span for span in spans if span.column == self._column]
         return window_around(texts[self._column], own, index - first, size)
 
 
-def column_texts(text: Any) -> tuple[str, ...]:  # noqa: ANN401 - AttackedText
+def _column_texts(text: Any) -> tuple[str, ...]:  # noqa: ANN401 - AttackedText
     """The columns of an attacked text."""
     columns = text.tokenizer_input
     return (columns,) if isinstance(columns, str) else tuple(columns)
@@ -179,10 +179,10 @@ def window_around(text: str, spans: Sequence[Span], index: int, size: int) -> st
     return text[spans[first].start : spans[first + size - 1].end]
 
 
-Embed = Callable[[Sequence[str]], Iterable[torch.Tensor]]
+_Embed = Callable[[Sequence[str]], Iterable[torch.Tensor]]
 
 
-class CounterFitted(WordEmbedding):  # type: ignore[misc]
+class _CounterFitted(WordEmbedding):  # type: ignore[misc]
     """Counter-fitted vectors without the table of neighbours that the stock class downloads beside them."""
 
     def nearest_neighbours(self, index: int, topn: int) -> list[int]:
@@ -194,10 +194,10 @@ class CounterFitted(WordEmbedding):  # type: ignore[misc]
 
 
 @cache
-def counter_fitted_embedding() -> CounterFitted:
+def counter_fitted_embedding() -> _CounterFitted:
     """The counter-fitted vectors of this machine."""
     words, vectors = counter_fitted()
-    return CounterFitted(vectors, {word: row for row, word in enumerate(words)}, dict(enumerate(words)))
+    return _CounterFitted(vectors, {word: row for row, word in enumerate(words)}, dict(enumerate(words)))
 
 
 class WordNetSwap(WordSwap):  # type: ignore[misc]
@@ -223,7 +223,7 @@ class TaggedPartOfSpeech(PartOfSpeech):  # type: ignore[misc]
 class EncoderSimilarity(StockEncoder):  # type: ignore[misc]
     """The stock constraint: every text is encoded once, and none whose similarity would not be looked at."""
 
-    def __init__(self, embed: Embed, **options: Any) -> None:  # noqa: ANN401 - those of the stock constraint
+    def __init__(self, embed: _Embed, **options: Any) -> None:  # noqa: ANN401 - those of the stock constraint
         super().__init__(**options)
         self._channel: Channel[str, torch.Tensor] = Channel(_once(embed))
 
@@ -243,7 +243,7 @@ class EncoderSimilarity(StockEncoder):  # type: ignore[misc]
 
 
 @cache
-def universal_encoder() -> Embed:
+def universal_encoder() -> _Embed:
     """The Universal Sentence Encoder of this machine, which takes TensorFlow."""
     folder = resolve("universal sentence encoder").path
     try:
@@ -275,7 +275,7 @@ def _tags(words: tuple[str, ...]) -> list[str]:
     return pos_tags(words)
 
 
-def _once(embed: Embed) -> Callable[[Sequence[str]], list[torch.Tensor]]:
+def _once(embed: _Embed) -> Callable[[Sequence[str]], list[torch.Tensor]]:
     known: dict[str, torch.Tensor] = {}
 
     def remembered(texts: Sequence[str]) -> list[torch.Tensor]:

@@ -53,17 +53,17 @@ _REMEMBERED = 2**10
 
 
 @dataclass
-class Tally:
+class _Tally:
     """What became of the candidates of an attack: how many were proposed, and which constraint rejected how many."""
 
     candidates: int = 0
     rejected: Counter[str] = field(default_factory=Counter)
 
 
-class TalliedAttack(Attack):  # type: ignore[misc]
+class _TalliedAttack(Attack):  # type: ignore[misc]
     """The stock attack, keeping a tally."""
 
-    tally: Tally
+    tally: _Tally
 
     def _filter_transformations_uncached(self, transformed_texts: list[Any], *texts: Any, **named: Any) -> list[Any]:  # noqa: ANN401
         self.tally.candidates += len(transformed_texts)
@@ -71,7 +71,7 @@ class TalliedAttack(Attack):  # type: ignore[misc]
 
 
 @dataclass(frozen=True)
-class AttackMaker:
+class _AttackMaker:
     """The parts of a threat model against one victim. What they have learnt of texts is shared by all rows."""
 
     victim: Any
@@ -79,7 +79,7 @@ class AttackMaker:
     transformation: Any
     ranking: str
     query_budget: int | None
-    tally: Tally
+    tally: _Tally
 
     def prepare(self, texts: Iterable[str]) -> None:
         """Look up at once what the attacks would look up word by word."""
@@ -96,24 +96,24 @@ class AttackMaker:
             self.victim, query_budget=self.query_budget or math.inf, model_batch_size=_UNSPLIT
         )
         search = GreedyWordSwapWIR(wir_method=self.ranking)
-        attack = TalliedAttack(goal, self.constraints, transformation, search, _REMEMBERED, _REMEMBERED)
+        attack = _TalliedAttack(goal, self.constraints, transformation, search, _REMEMBERED, _REMEMBERED)
         attack.tally = self.tally
         return attack
 
 
 def attack_maker(
     victim: Victim, threat: ThreatModel, column: int, query_budget: int | None, masked_lm: MaskedLM | None = None
-) -> AttackMaker:
+) -> _AttackMaker:
     """The parts of the threat model, allowed to change one column."""
-    tally = Tally()
+    tally = _Tally()
     constraints = [_counted(constraint, tally) for constraint in _constraints(victim, threat, column)]
     before: list[Any] = [RepeatModification(), _left_alone(threat), OnlyColumn(column)]
-    return AttackMaker(
+    return _AttackMaker(
         victim, before + constraints, _transformation(victim, threat, masked_lm), threat.ranking, query_budget, tally
     )
 
 
-def _counted(constraint: Any, tally: Tally) -> Any:  # noqa: ANN401 - textattack.Constraint
+def _counted(constraint: Any, tally: _Tally) -> Any:  # noqa: ANN401 - textattack.Constraint
     check, name = constraint.call_many, type(constraint).__name__
 
     def call_many(texts: list[Any], reference: Any) -> list[Any]:  # noqa: ANN401 - AttackedText

@@ -143,7 +143,7 @@ def _mean(values: Sequence[float]) -> float | None:
     return fmean(values) if values else None
 
 
-SAMPLE = 20
+_SAMPLE = 20
 """Substitutions shown per threat model."""
 _CONTEXT = 6  # words on either side
 _WORD = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
@@ -179,7 +179,7 @@ def pieces(before: str, after: str) -> list[Piece]:
     return found + ([Piece(rest, rest)] if rest else [])
 
 
-def sample_substitutions(records: Sequence[AttackRecord], seed: int, size: int = SAMPLE) -> tuple[Substitution, ...]:
+def sample_substitutions(records: Sequence[AttackRecord], seed: int, size: int = _SAMPLE) -> tuple[Substitution, ...]:
     """A seeded sample of all changes made, successful or not, in the order of the rows."""
     everything = [found for record in records if record.status != "skipped" for found in _substitutions(record)]
     if len(everything) <= size:

@@ -18,25 +18,25 @@ from tune_tickets.errors import ResourceError
 from tune_tickets.models.bundled import WEIGHTS_SHA256, bundled_encoder_path
 from tune_tickets.offline import OFFLINE_VARIABLE, is_offline
 
-Members = tuple[str, ...]
-WHOLE: Members = ("",)
+_Members = tuple[str, ...]
+_WHOLE: _Members = ("",)
 """Stands for a plain file, which is read as it is."""
 
 _DIGESTS = "digests.json"
 _GZIP = b"\x1f\x8b"
 
 
-def complete(path: Path, alternatives: Sequence[Members]) -> Members | None:
+def complete(path: Path, alternatives: Sequence[_Members]) -> _Members | None:
     """The files to read from a folder, archive or plain file: of the first alternative that is there as a whole."""
     if path.is_file() and not zipfile.is_zipfile(path):
-        return WHOLE if not alternatives or any(len(members) == 1 for members in alternatives) else None
+        return _WHOLE if not alternatives or any(len(members) == 1 for members in alternatives) else None
     for members in alternatives:
         if not missing(path, members):
             return members
     return None
 
 
-def missing(path: Path, members: Members) -> list[str]:
+def missing(path: Path, members: _Members) -> list[str]:
     """The files that a folder or archive lacks."""
     if path.is_dir():
         return [member for member in members if not (path / member).is_file()]
@@ -70,7 +70,7 @@ def read_member(path: Path, member: str) -> bytes:
         return stream.read()
 
 
-def content_digest(path: Path, members: Members) -> str:
+def content_digest(path: Path, members: _Members) -> str:
     """sha256 over the files read, in order; of a single file, the sha256 of its unpacked content.
 
     Big files are not read again while their sizes and times stay the same.
@@ -83,14 +83,14 @@ def _inside(archive: zipfile.ZipFile, member: str) -> str | None:
     return next((name for name in archive.namelist() if name == member or name.endswith(f"/{member}")), None)
 
 
-def _state(path: Path, members: Members) -> str:
+def _state(path: Path, members: _Members) -> str:
     files = [path / member for member in members] if path.is_dir() else [path]
     stats = [(str(file.resolve()), (state := file.stat()).st_size, state.st_mtime_ns) for file in files]
     return json.dumps([stats, members])
 
 
 @cache
-def _digest(path: Path, members: Members, state: str) -> str:
+def _digest(path: Path, members: _Members, state: str) -> str:
     known = _known()
     key = hashlib.sha256(state.encode()).hexdigest()
     if key not in known:
@@ -99,7 +99,7 @@ def _digest(path: Path, members: Members, state: str) -> str:
     return known[key]
 
 
-def _compute(path: Path, members: Members) -> str:
+def _compute(path: Path, members: _Members) -> str:
     sums = []
     for member in members:
         with open_member(path, member) as stream:
@@ -146,7 +146,7 @@ class Found:
     """Goes into the fingerprint of a threat model."""
     where: str
     """Which of the places it was found in, for people."""
-    members: Members = ("",)
+    members: _Members = ("",)
 
 
 @dataclass(frozen=True)
@@ -184,14 +184,14 @@ def look(resource: Resource) -> Found | None:
     kept = kept_in(resource, resources_folder())
     if kept is not None:
         return kept
-    candidates = (found_at(resource, place.path, place.where) for place in _outside(resource))
+    candidates = (_found_at(resource, place.path, place.where) for place in _outside(resource))
     return next((found for found in candidates if found is not None), _in_hub_cache(resource, resource.hub))
 
 
 def kept_in(resource: Resource, folder: Path) -> Found | None:
     """The resource in a folder of fetched resources; one that has changed since it was fetched is an error."""
     for name in kept_names(resource):
-        found = found_at(resource, folder / name, "cache")
+        found = _found_at(resource, folder / name, "cache")
         if found is not None:
             if recorded_sums(folder).get(name) not in (None, content_digest(found.path, found.members)):
                 raise Damaged(resource, found.path)
@@ -208,7 +208,7 @@ def recorded_sums(folder: Path) -> dict[str, str]:
     return content if isinstance(content, dict) else {}
 
 
-def found_at(resource: Resource, path: Path, where: str) -> Found | None:
+def _found_at(resource: Resource, path: Path, where: str) -> Found | None:
     """The resource if this path holds all of it."""
     if not path.exists():
         return None
@@ -234,7 +234,7 @@ def _explicit(resource: Resource, value: str) -> Found | None:
     path = Path(value).expanduser()
     if resource.hub is not None and not _is_path(value):
         return kept_in(resource, resources_folder()) or _in_hub_cache(resource, value)
-    found = found_at(resource, path, resource.variable)
+    found = _found_at(resource, path, resource.variable)
     if found is None:
         lacking = missing(path, resource.contents[0]) if path.exists() and resource.contents else []
         problem = f"which lacks {', '.join(lacking[:3])}" if lacking else "where there is none"
@@ -287,7 +287,7 @@ def _in_hub_cache(resource: Resource, name: str | None) -> Found | None:
         folder = Path(snapshot_download(name, local_files_only=True))
     except (LocalEntryNotFoundError, HFValidationError):
         return None
-    return found_at(resource, folder, f"hub cache of {name}")
+    return _found_at(resource, folder, f"hub cache of {name}")
 
 
 def explain(resource: Resource, reason: str) -> str:

@@ -19,7 +19,7 @@ WORDNET_FILES = (
 )
 """All that NLTK reads of WordNet but `lexnames`, which is the same in every release and written where it is missing."""
 
-DEFAULT_MASKED_LM = "google-bert/bert-base-uncased"
+_DEFAULT_MASKED_LM = "google-bert/bert-base-uncased"
 """The masked language model of the stock BERT-Attack and BAE recipes."""
 
 SENTENCE_ENCODER = "sentence encoder"
@@ -149,7 +149,7 @@ _ALL = (
             ("config.json", "tokenizer.json", "model.safetensors"),
             ("config.json", "vocab.txt", "model.safetensors"),
         ),
-        hub=DEFAULT_MASKED_LM,
+        hub=_DEFAULT_MASKED_LM,
         form="the folder or hub id of a masked language model of transformers, in safetensors",
     ),
 )

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AttackRecord", "AttackRow", "Attacked", "attack_rows", "row_seed"]
 
-WIDTH = 64
+_WIDTH = 64
 """Attacks side by side: enough that the questions of all make full batches, also of long texts."""
 
 _STATUS: dict[str, Status] = {
@@ -68,7 +68,7 @@ def attack_rows(
     query_budget: int | None = None,
     progress: Callable[[int, int], None] | None = None,
     masked_lm: "MaskedLM | None" = None,
-    width: int = WIDTH,
+    width: int = _WIDTH,
 ) -> Attacked:
     """Attack every row, `width` of them side by side; if one attack breaks, the whole call does."""
     from tune_tickets.attacks.parts import quick_words

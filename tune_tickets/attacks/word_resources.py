@@ -18,7 +18,7 @@ from tune_tickets.attacks.resolver import Found, open_member, read_member, resol
 from tune_tickets.attacks.resource_table import CACHE_VARIABLE
 from tune_tickets.errors import ResourceError
 
-Vectors = NDArray[np.float32]
+_Vectors = NDArray[np.float32]
 _PLACES = ("TUNE_TICKETS_TAGGER", "TUNE_TICKETS_TAGSET", CACHE_VARIABLE, "NLTK_DATA")
 
 
@@ -27,7 +27,7 @@ def neighbour_lists() -> Mapping[str, tuple[str, ...]]:
     return _neighbours(resolve("counter-fitted neighbours"))
 
 
-def counter_fitted() -> tuple[tuple[str, ...], Vectors]:
+def counter_fitted() -> tuple[tuple[str, ...], _Vectors]:
     """The counter-fitted words and their vectors [words, dimensions], as published (not normalised)."""
     return _vectors(resolve("counter-fitted vectors"))
 
@@ -87,7 +87,7 @@ def _tagger(found: Found) -> Any:  # noqa: ANN401 - nltk's PerceptronTagger
 
 
 @cache
-def _vectors(found: Found) -> tuple[tuple[str, ...], Vectors]:
+def _vectors(found: Found) -> tuple[tuple[str, ...], _Vectors]:
     try:
         words, vectors = _from_array(found) if len(found.members) > 1 else _from_text(found)
     except ValueError as error:
@@ -97,7 +97,7 @@ def _vectors(found: Found) -> tuple[tuple[str, ...], Vectors]:
     return words, vectors
 
 
-def _from_array(found: Found) -> tuple[tuple[str, ...], Vectors]:
+def _from_array(found: Found) -> tuple[tuple[str, ...], _Vectors]:
     array, words = found.members
     vectors = np.load(io.BytesIO(read_member(found.path, array)), allow_pickle=False).astype(np.float32)
     if words.endswith(".txt"):
@@ -107,9 +107,9 @@ def _from_array(found: Found) -> tuple[tuple[str, ...], Vectors]:
     return tuple(sorted(listed, key=listed.__getitem__) if isinstance(listed, dict) else listed), vectors
 
 
-def _from_text(found: Found) -> tuple[tuple[str, ...], Vectors]:
+def _from_text(found: Found) -> tuple[tuple[str, ...], _Vectors]:
     words: list[str] = []
-    rows: list[Vectors] = []
+    rows: list[_Vectors] = []
     with open_member(found.path, found.members[0]) as lines:
         for line in lines:
             word, _, numbers = line.decode("utf-8").rstrip().partition(" ")

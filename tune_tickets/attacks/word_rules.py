@@ -11,7 +11,7 @@ from lemminflect import getAllInflections, getAllLemmas
 from tune_tickets.attacks.threat import JUDGEMENTS_FILE, NEGATIONS_FILE, antonym_files
 from tune_tickets.errors import ResourceError
 
-MAX_WORD_LENGTH = 40
+_MAX_WORD_LENGTH = 40
 """Longer strings (addresses, codes, one endless word) are left alone."""
 
 
@@ -20,12 +20,12 @@ def is_protected(word: str) -> bool:
     """Whether the word must stay as it is; case does not matter."""
     lowered = word.lower().replace("’", "'")
     return (
-        lowered in negations() or lowered.endswith("n't") or lowered in stop_words() or len(lowered) > MAX_WORD_LENGTH
+        lowered in _negations() or lowered.endswith("n't") or lowered in stop_words() or len(lowered) > _MAX_WORD_LENGTH
     )
 
 
 @cache
-def negations() -> frozenset[str]:
+def _negations() -> frozenset[str]:
     """The words that turn a sentence round: not, never, hardly, without."""
     lines = NEGATIONS_FILE.read_text(encoding="utf-8").splitlines()
     return frozenset(word for line in lines if not line.startswith("#") for word in line.split())
@@ -156,13 +156,13 @@ def opposed(first: str, second: str) -> bool:
     """Whether some form of one word is the opposite of some form of the other."""
     listed = _listed()
     return any(
-        other in listed.get(form, ()) or affixes_oppose(form, other)
+        other in listed.get(form, ()) or _affixes_oppose(form, other)
         for form, other in product(forms(first), forms(second))
         if form != other
     )
 
 
-def affixes_oppose(first: str, second: str) -> bool:
+def _affixes_oppose(first: str, second: str) -> bool:
     """Whether the two are one stem with affixes that turn it round: likely, unlikely; useful, useless."""
     return _differ_by(first[::-1], second[::-1], _REVERSED_PREFIXES) or _differ_by(first, second, _ENDINGS)
 

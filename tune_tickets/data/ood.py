@@ -78,7 +78,7 @@ def _load_train_rows(
     return tuple(Example(row.texts, numbers[row.label]) for row in kept) * train.copies
 
 
-def split_twin(rows: Sequence[TwinExample], report: int, select: int, seed: int) -> list[tuple[TwinExample, ...]]:
+def _split_twin(rows: Sequence[TwinExample], report: int, select: int, seed: int) -> list[tuple[TwinExample, ...]]:
     """Report and select rows, with the shares of labels and groups of the whole."""
     strata = sorted({(row.label, row.group or "") for row in rows})
     known = {text_key(row): row for row in rows}
@@ -104,7 +104,7 @@ def _load(twin: Twin, task: Task, names: Sequence[str], seed: int) -> TwinData:
             f"{table.name}. Say in merge which do, or rename labels in labels."
         )
     _check_merge(twin, names, labels)
-    report, select = split_twin(rows, twin.rows.report, twin.rows.select, seed)
+    report, select = _split_twin(rows, twin.rows.report, twin.rows.select, seed)
     answers = tuple(classes[name] for name in names)
     return TwinData(twin.name, select, report, labels, answers, twin.metric, twin.restrict)
 
@@ -211,7 +211,7 @@ def reversed_twin(
 ) -> tuple[TwinData, tuple[Example, ...]]:
     """The OOD twin of a planted task from rows of its own, and those of its rows that may be trained on."""
     trained, measured = take(rows, (planted.train_rows,))
-    report, select = split_twin(
+    report, select = _split_twin(
         [TwinExample(row.texts, row.label) for row in measured], planted.rows.report, planted.rows.select, seed
     )
     twin = TwinData(
