@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from tune_tickets.attacks.neighbours import SentenceEncoder
-from tune_tickets.attacks.resources import import_textattack
 from tune_tickets.attacks.run import AttackRow, row_seed
 from tune_tickets.attacks.threat import ThreatModel
+from tune_tickets.attacks.toolkit import import_textattack
 from tune_tickets.attacks.victim import Victim
 from tune_tickets.models.anatomy import positions
 from tune_tickets.models.bundled import bundled_encoder_path

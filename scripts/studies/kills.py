@@ -1,7 +1,8 @@
 """`python scripts/studies/kills.py EXPERIMENT.yaml`: what is left of a search whose driver is killed again and again?
 
-The search runs once without interruption, then with `kill -9` of its driver at random moments, each followed by a resume. Both
-must end with the same trials, params, metrics and values.
+The search runs once without interruption, then with `kill -9` of its driver at random moments, each followed by a
+resume. Both must end with the same trials, params, metrics and values.
+
 """
 
 import json

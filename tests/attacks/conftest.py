@@ -48,7 +48,7 @@ def one_thread():
 @pytest.fixture(scope="session")
 def toolkit():
     """TextAttack, imported our way: its own looks for downloads."""
-    from tune_tickets.attacks.resources import import_textattack
+    from tune_tickets.attacks.toolkit import import_textattack
 
     return import_textattack()
 

@@ -4,13 +4,10 @@ import pytest
 import torch
 from transformers import BertConfig, BertForSequenceClassification
 
-from tune_tickets.attacks.changes import pieces, sample_substitutions
-from tune_tickets.attacks.figures import figures, read_parquet, write_parquet
-from tune_tickets.attacks.rows import AttackRow
+from tune_tickets.attacks.records import AttackRow, figures, pieces, read_parquet, sample_substitutions, write_parquet
 from tune_tickets.attacks.run import attack_rows
 from tune_tickets.attacks.threat import get_threat
-from tune_tickets.attacks.victim import Victim
-from tune_tickets.attacks.visible import SEPARATOR
+from tune_tickets.attacks.victim import SEPARATOR, Victim
 
 pytestmark = pytest.mark.integration
 

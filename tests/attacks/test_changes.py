@@ -4,8 +4,7 @@ import time
 
 import pytest
 
-from tune_tickets.attacks.changes import Piece, pieces, sample_substitutions
-from tune_tickets.attacks.rows import AttackRecord
+from tune_tickets.attacks.records import AttackRecord, Piece, pieces, sample_substitutions
 from tune_tickets.results.records import Substitution
 
 

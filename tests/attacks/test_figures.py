@@ -3,8 +3,7 @@ from io import BytesIO
 import pyarrow.parquet
 import pytest
 
-from tune_tickets.attacks.figures import figures, read_parquet, write_groups, write_parquet
-from tune_tickets.attacks.rows import AttackRecord
+from tune_tickets.attacks.records import AttackRecord, figures, read_parquet, write_groups, write_parquet
 from tune_tickets.errors import DataError
 
 

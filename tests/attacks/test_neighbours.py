@@ -5,7 +5,7 @@ import torch
 
 from tests.attacks.test_antonyms import PAIRS
 from tune_tickets.attacks.neighbours import Neighbours, is_substitute, load_encoder
-from tune_tickets.attacks.resources import is_protected
+from tune_tickets.attacks.word_rules import is_protected
 
 
 class FewWords:

@@ -205,7 +205,7 @@ def test_stock_recipes_without_an_encoder(name, victim, rows, stop_words, monkey
     from textattack.constraints.pre_transformation import StopwordModification
 
     from tune_tickets.attacks.parts import ProtectedWords
-    from tune_tickets.attacks.word_rules import wordnet
+    from tune_tickets.attacks.word_resources import wordnet
 
     threat = threat_or_skip(name)
     if name.startswith("pwws"):
@@ -242,7 +242,7 @@ def encoder_of_the_papers(tmp_path, monkeypatch):
     """MiniLM in the place of the Universal Sentence Encoder, on both sides."""
     from textattack.constraints.semantics.sentence_encoders import UniversalSentenceEncoder
 
-    from tune_tickets.attacks import stock_parts
+    from tune_tickets.attacks import parts
     from tune_tickets.attacks.neighbours import load_encoder
 
     encoder = load_encoder(torch.device("cpu"), torch.float64)
@@ -251,7 +251,7 @@ def encoder_of_the_papers(tmp_path, monkeypatch):
     for file in ("saved_model.pb", "variables/variables.index", "variables/variables.data-00000-of-00001"):
         (folder / file).write_bytes(b"in the place of weights")
     monkeypatch.setenv("TUNE_TICKETS_USE", str(folder))
-    monkeypatch.setattr(stock_parts, "universal_encoder", lambda: encoder.embed)
+    monkeypatch.setattr(parts, "universal_encoder", lambda: encoder.embed)
     monkeypatch.setattr(UniversalSentenceEncoder, "encode", lambda self, sentences: encoder.embed(list(sentences)))
 
 
@@ -263,12 +263,12 @@ def test_stock_recipes_on_the_resources_of_the_papers(name, victim, rows, monkey
     from textattack.shared import WordEmbedding
     from textattack.transformations import WordSwapEmbedding
 
-    from tune_tickets.attacks import stock_parts
+    from tune_tickets.attacks import parts
     from tune_tickets.attacks.parts import LookalikeSwap
 
-    stock_parts.counter_fitted_embedding.cache_clear()
+    parts.counter_fitted_embedding.cache_clear()
     threat = threat_or_skip(name)
-    embedding = stock_parts.counter_fitted_embedding()
+    embedding = parts.counter_fitted_embedding()
     monkeypatch.setattr(WordEmbedding, "counterfitted_GLOVE_embedding", lambda: embedding)
     monkeypatch.setattr("textattack.attack_recipes.textbugger_li_2018.WordSwapHomoglyphSwap", LookalikeSwap)
     monkeypatch.setattr("textattack.attack_recipes.bae_garg_2019.WordSwapMaskedLM", lambda **_: WordSwapEmbedding(50))

@@ -30,7 +30,7 @@ PIECES = [
 def test_words_are_those_textattack_finds():
     from textattack.shared.utils import words_from_text as stock
 
-    from tune_tickets.attacks.neighbours import words_from_text
+    from tune_tickets.attacks.parts import words_from_text
 
     draw = random.Random(0)
     texts = ["", " ", *PIECES]
@@ -43,7 +43,7 @@ def test_words_are_those_textattack_finds():
 def test_textattack_has_its_own_way_back_afterwards():
     import textattack.shared.attacked_text as module
 
-    from tune_tickets.attacks.neighbours import quick_words, words_from_text
+    from tune_tickets.attacks.parts import quick_words, words_from_text
 
     before = module.words_from_text
     with quick_words():

@@ -8,7 +8,7 @@ import zipfile
 
 import pytest
 
-from tune_tickets.attacks import resource_table as contents
+from tune_tickets.attacks import resolver as contents
 from tune_tickets.attacks.resolver import resolve
 from tune_tickets.attacks.resource_table import RESOURCES, find_resource
 from tune_tickets.attacks.threat import THREATS

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from tune_tickets.attacks.resources import is_protected
 from tune_tickets.attacks.run import AttackRow, attack_rows
 from tune_tickets.attacks.threat import get_threat
+from tune_tickets.attacks.word_rules import is_protected
 from tune_tickets.errors import ConfigError, DataError, ResourceError, TicketsError
 
 pytestmark = pytest.mark.integration

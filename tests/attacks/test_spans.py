@@ -1,4 +1,4 @@
-from tune_tickets.attacks.spans import Span, window_around, word_spans
+from tune_tickets.attacks.parts import Span, window_around, word_spans
 
 
 def test_words_are_found_in_their_columns():

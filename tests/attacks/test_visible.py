@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from tune_tickets.attacks.visible import SEPARATOR, clean, split_visible
+from tune_tickets.attacks.victim import SEPARATOR, clean, split_visible
 
 
 def test_lone_surrogates_and_the_separator_leave_the_text():

@@ -2,8 +2,7 @@
 
 import pytest
 
-from tune_tickets.attacks.resources import is_protected, stop_words
-from tune_tickets.attacks.word_rules import forms, inflections, lemmas, polarity
+from tune_tickets.attacks.word_rules import forms, inflections, is_protected, lemmas, polarity, stop_words
 
 
 def test_forms_reach_the_lemma_and_the_word_behind_a_derivation():

@@ -8,7 +8,7 @@ import pytest
 
 from tune_tickets.attacks.resolver import resolve
 from tune_tickets.attacks.resource_table import WORDNET_FILES
-from tune_tickets.attacks.word_rules import lexnames, wordnet
+from tune_tickets.attacks.word_resources import lexnames, wordnet
 from tune_tickets.errors import ResourceError
 
 DEBIAN = Path("/usr/share/wordnet")

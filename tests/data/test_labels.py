@@ -2,7 +2,7 @@ import pytest
 
 from tune_tickets.config.task import Task
 from tune_tickets.data.files import Table
-from tune_tickets.data.labels import class_numbers, label_names, label_words, sort_names
+from tune_tickets.data.rows import class_numbers, label_names, label_words, sort_names
 from tune_tickets.errors import DataError
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from tune_tickets.config.task import Task
 from tune_tickets.data.files import Table
-from tune_tickets.data.labels import match_labels
+from tune_tickets.data.rows import match_labels
 from tune_tickets.errors import DataError
 
 

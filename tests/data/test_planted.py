@@ -3,7 +3,7 @@ from collections import Counter
 import pytest
 
 from tune_tickets.config.task import Planted, Rows, Task, TwinRows
-from tune_tickets.data.planted import marker_of, plant
+from tune_tickets.data.ood import marker_of, plant
 from tune_tickets.data.task import Example, load_task
 from tune_tickets.errors import DataError
 

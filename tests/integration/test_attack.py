@@ -15,8 +15,7 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from tests.conftest import FILLER, NEGATIVE, POSITIVE
-from tune_tickets.attacks.figures import read_parquet
-from tune_tickets.attacks.under_attack import AttackReport
+from tune_tickets.attacks.records import AttackReport, read_parquet
 from tune_tickets.cli.app import main
 from tune_tickets.cli.live import Meter
 from tune_tickets.config import load_experiment

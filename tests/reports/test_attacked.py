@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from tests.reports.conftest import make_attack
-from tune_tickets.attacks.under_attack import Measurement
+from tune_tickets.attacks.records import Measurement
 from tune_tickets.reports.attacked import print_comparisons, print_figures, print_texts
 from tune_tickets.results.records import Comparison
 

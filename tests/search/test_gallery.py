@@ -6,8 +6,7 @@ import torch
 
 from tests.reports.conftest import make_attack, make_outcome, make_summary, make_trial, make_twin
 from tests.stages import Stage
-from tune_tickets.attacks.figures import write_parquet
-from tune_tickets.attacks.rows import AttackRecord
+from tune_tickets.attacks.records import AttackRecord, write_parquet
 from tune_tickets.config import load_experiment
 from tune_tickets.engine.stage import StageKey
 from tune_tickets.engine.store import Store

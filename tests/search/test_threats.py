@@ -4,8 +4,7 @@ import pytest
 
 from tests.reports.conftest import make_outcome, make_trial
 from tests.stages import Stage
-from tune_tickets.attacks.figures import write_parquet
-from tune_tickets.attacks.rows import AttackRecord
+from tune_tickets.attacks.records import AttackRecord, write_parquet
 from tune_tickets.attacks.threat import get_threat
 from tune_tickets.engine.store import Store
 from tune_tickets.results.records import ControlRecord, StageRecord

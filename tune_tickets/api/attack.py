@@ -15,11 +15,11 @@ from typing import Any
 from rich.console import Console
 
 from tune_tickets.api.search import AttackLine, Result
+from tune_tickets.attacks.records import AttackRecord, AttackReport, Measured, Measurement
 from tune_tickets.attacks.resolver import resolve
 from tune_tickets.attacks.resource_table import RESOURCES
-from tune_tickets.attacks.rows import AttackRecord
+from tune_tickets.attacks.run import measure
 from tune_tickets.attacks.threat import ThreatModel, threat_of, with_resources
-from tune_tickets.attacks.under_attack import AttackReport, Measured, Measurement, measure
 from tune_tickets.config import Settings, load_experiment
 from tune_tickets.config.evaluation import Attack, Evaluation
 from tune_tickets.config.source import Source, apply_override, validate

@@ -18,6 +18,7 @@ from tune_tickets.attacks.resolver import (
     SUMS_FILE,
     Damaged,
     Found,
+    content_digest,
     explain,
     hub_id,
     kept_in,
@@ -26,7 +27,7 @@ from tune_tickets.attacks.resolver import (
     recorded_sums,
     resources_folder,
 )
-from tune_tickets.attacks.resource_table import SENTENCE_ENCODER, Resource, content_digest
+from tune_tickets.attacks.resource_table import SENTENCE_ENCODER, Resource
 from tune_tickets.errors import ResourceError
 
 Progress = Callable[[int, int | None], None]
@@ -36,11 +37,11 @@ _CHUNK = 2**18
 _SECONDS = 30.0
 
 
-def unheard(done: int, total: int | None) -> None:
+def _unheard(done: int, total: int | None) -> None:
     """Progress nobody asked for."""
 
 
-def download(url: str, target: Path, sha256: str | None, progress: Progress = unheard) -> None:
+def download(url: str, target: Path, sha256: str | None, progress: Progress = _unheard) -> None:
     """Fetch a file; where its sum is known, a download that broke off goes on where it ended."""
     part = target.with_name(f"{target.name}.part")
     if sha256 is None:  # whether the rest belongs to the same file could not be told
@@ -93,7 +94,7 @@ class Brought:
     how: str
 
 
-def bring(resource: Resource, cache: Path | None, offline: bool, progress: Progress = unheard) -> Brought:
+def bring(resource: Resource, cache: Path | None, offline: bool, progress: Progress = _unheard) -> Brought:
     """Make sure that a resource is on this machine or, if one is named, in a cache folder to be taken along."""
     here = _undamaged(resource, None)
     if resource.name == SENTENCE_ENCODER and here is not None:
@@ -116,7 +117,7 @@ def bring(resource: Resource, cache: Path | None, offline: bool, progress: Progr
     )
 
 
-def fetch(resource: Resource, folder: Path, progress: Progress = unheard) -> Found:
+def fetch(resource: Resource, folder: Path, progress: Progress = _unheard) -> Found:
     """Bring a resource into a folder of resources; one that is there and unchanged is left as it is."""
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / _LOCK):

@@ -23,7 +23,7 @@ import torch
 from greenlet import getcurrent, greenlet
 from transformers import PreTrainedTokenizerBase
 
-Value = TypeVar("Value", bytes, str)
+_Value = TypeVar("_Value", bytes, str)
 _log = logging.getLogger(__name__)
 _AT_ONCE = 500
 _WAIT_SECONDS = 5.0
@@ -31,14 +31,16 @@ _REMEMBERED = 2**16
 """Answers kept in the process; the others are read again from disk."""
 
 
-class Memory(Generic[Value]):
+class Memory(Generic[_Value]):
     """Answers by question, in one SQLite file. It only ever saves time: whatever is wrong with it, attacks go on."""
 
     def __init__(self, path: Path) -> None:
-        self._known: dict[bytes, Value] = {}
+        self._known: dict[bytes, _Value] = {}
         self._disk = _opened(path)
 
-    def answers(self, questions: Sequence[tuple[str, ...]], compute: Callable[[list[int]], list[Value]]) -> list[Value]:
+    def answers(
+        self, questions: Sequence[tuple[str, ...]], compute: Callable[[list[int]], list[_Value]]
+    ) -> list[_Value]:
         """The answer to each question; `compute` is given the places of those that nobody has asked before."""
         keys = [_key(question) for question in questions]
         if len(self._known) + len(keys) > _REMEMBERED:
@@ -57,14 +59,14 @@ class Memory(Generic[Value]):
             marks = ",".join("?" * len(some))
             self._known.update(self._ask(f"SELECT key, value FROM answers WHERE key IN ({marks})", some))
 
-    def _ask(self, statement: str, keys: Sequence[bytes]) -> list[tuple[bytes, Value]]:
+    def _ask(self, statement: str, keys: Sequence[bytes]) -> list[tuple[bytes, _Value]]:
         try:
             return self._disk.execute(statement, keys).fetchall() if self._disk else []
         except sqlite3.Error as error:
             self._give_up(error)
             return []
 
-    def _keep(self, new: dict[bytes, Value]) -> None:
+    def _keep(self, new: dict[bytes, _Value]) -> None:
         if self._disk:
             try:
                 with self._disk:
@@ -180,11 +182,11 @@ def _padded(
     }
 
 
-Item = TypeVar("Item")
+_Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
-def spread(work: Callable[[Item], _Result], items: Iterable[Item], device: torch.device) -> Iterator[_Result]:
+def spread(work: Callable[[_Item], _Result], items: Iterable[_Item], device: torch.device) -> Iterator[_Result]:
     """The results in the order of the items, several under way at once on a CPU; one by one elsewhere."""
     threads = torch.get_num_threads()
     if device.type != "cpu" or threads == 1:
@@ -193,10 +195,10 @@ def spread(work: Callable[[Item], _Result], items: Iterable[Item], device: torch
         yield from _single_threads(threads).map(_without_gradients(work), items)
 
 
-def _without_gradients(work: Callable[[Item], _Result]) -> Callable[[Item], _Result]:
+def _without_gradients(work: Callable[[_Item], _Result]) -> Callable[[_Item], _Result]:
     """Inference mode belongs to a thread, so each call enters it by itself."""
 
-    def quietly(item: Item) -> _Result:
+    def quietly(item: _Item) -> _Result:
         with torch.inference_mode():
             return work(item)
 
@@ -221,29 +223,28 @@ def _single_threads(count: int) -> ThreadPoolExecutor:
     return pool
 
 
-Question = TypeVar("Question")
-Answer = TypeVar("Answer")
-Result = TypeVar("Result")
+_Question = TypeVar("_Question")
+_Answer = TypeVar("_Answer")
 
 
-class Channel(Generic[Question, Answer]):
+class Channel(Generic[_Question, _Answer]):
     """Stands for a model: questions in, one answer for each out. Outside of `in_lockstep` it answers at once."""
 
-    def __init__(self, answer: Callable[[Sequence[Question]], Sequence[Answer]]) -> None:
+    def __init__(self, answer: Callable[[Sequence[_Question]], Sequence[_Answer]]) -> None:
         self.answer = answer
 
-    def ask(self, questions: Sequence[Question]) -> Sequence[Answer]:
+    def ask(self, questions: Sequence[_Question]) -> Sequence[_Answer]:
         """The answers, after all attacks that run beside the caller have asked theirs."""
         attack = getcurrent()
         if not questions:
             return []
         if not isinstance(attack, _Attack):
             return self.answer(questions)
-        answers: Sequence[Answer] = attack.parent.switch(_Asked(self, questions))
+        answers: Sequence[_Answer] = attack.parent.switch(_Asked(self, questions))
         return answers
 
 
-def in_lockstep(jobs: Iterable[Callable[[], Result]], width: int) -> Iterator[tuple[int, Result]]:
+def in_lockstep(jobs: Iterable[Callable[[], _Result]], width: int) -> Iterator[tuple[int, _Result]]:
     """Run the jobs, at most `width` at a time; yields (number, result) as they finish. An exception in one ends all.
 
     Every job has random generators of its own, which start where the caller's are when the job starts.

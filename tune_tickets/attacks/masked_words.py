@@ -12,7 +12,8 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer, PreTrainedModel, P
 
 from tune_tickets.attacks.lockstep import Channel, Memory, Text, Tokens, batches, spread
 from tune_tickets.attacks.resolver import resolve
-from tune_tickets.attacks.resources import cache_folder, import_textattack
+from tune_tickets.attacks.resource_table import cache_folder
+from tune_tickets.attacks.toolkit import import_textattack
 from tune_tickets.models.anatomy import positions
 
 import_textattack()

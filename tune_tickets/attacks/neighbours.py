@@ -1,19 +1,16 @@
 """Substitutes for a word: its nearest whole-word vocabulary entries that keep the polarity and fit the slot."""
 
-import importlib
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import cache, lru_cache
-from typing import Any, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Protocol
 
 import numpy as np
 import torch
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from tune_tickets.attacks.lockstep import Channel, Memory, Tokens, batches, spread
-from tune_tickets.attacks.resources import cache_folder, import_textattack, is_protected
-from tune_tickets.attacks.word_rules import inflections, lemmas, opposed, polarity
+from tune_tickets.attacks.resource_table import cache_folder
+from tune_tickets.attacks.word_rules import inflections, is_protected, lemmas, opposed, polarity
 from tune_tickets.models.bundled import WEIGHTS_SHA256, bundled_encoder_path
 from tune_tickets.models.lean import Batch, lean_states
 
@@ -108,7 +105,7 @@ class ListedNeighbours:
         """The listed neighbours that fit the slot of the word."""
         if is_protected(word):
             return ()
-        return tuple(near for near in self._lists.get(word, ()) if near != word and fits_slot(word, near))
+        return tuple(near for near in self._lists.get(word, ()) if near != word and _fits_slot(word, near))
 
     def prepare(self, words: Iterable[str]) -> None:
         """Nothing: a list is at hand."""
@@ -155,14 +152,14 @@ def is_substitute(word: str, candidate: str) -> bool:
     """Whether the candidate is another form of the word, or another word that fits its slot without opposing it."""
     return (
         candidate != word
-        and fits_slot(word, candidate)
+        and _fits_slot(word, candidate)
         and polarity(word) == polarity(candidate)
         and not opposed(word, candidate)
     )
 
 
 @cache
-def fits_slot(word: str, candidate: str) -> bool:
+def _fits_slot(word: str, candidate: str) -> bool:
     """Whether the candidate may carry a tag that the word may carry, or is another form of it; never protected ones."""
     return not is_protected(candidate) and bool(
         inflections(word) & inflections(candidate) or lemmas(word) & lemmas(candidate)
@@ -171,29 +168,3 @@ def fits_slot(word: str, candidate: str) -> bool:
 
 def _is_whole_word(token: str) -> bool:
     return token.isascii() and token.isalpha() and len(token) >= _SHORTEST_WORD
-
-
-import_textattack()
-
-_attacked_text = importlib.import_module("textattack.shared.attacked_text")
-_words_from_text: Any = _attacked_text.words_from_text
-_CHINESE = re.compile("[\u4e00-\u9fff]")
-
-_piece = lru_cache(maxsize=2**16)(lambda piece: tuple(_words_from_text(piece)))
-
-
-def words_from_text(text: str) -> list[str]:
-    """As TextAttack's: it looks at each piece between spaces on its own, except in Chinese, which it cuts first."""
-    if _CHINESE.search(text):
-        return list(_piece(text))
-    return [word for piece in text.split() for word in _piece(piece)]
-
-
-@contextmanager
-def quick_words() -> Iterator[None]:
-    """Let TextAttack use it; afterwards all is as before."""
-    _attacked_text.words_from_text = words_from_text  # type: ignore[attr-defined]
-    try:
-        yield
-    finally:
-        _attacked_text.words_from_text = _words_from_text  # type: ignore[attr-defined]

@@ -1,21 +1,37 @@
-"""Our parts of an attack, as TextAttack wants them. Importing this module imports TextAttack."""
+"""Parts of an attack, as TextAttack wants them: our own, then those of the stock recipes on resolved resources.
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+Importing this module imports TextAttack.
+"""
+
+import importlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
+import torch
 
+from tune_tickets.attacks.lockstep import Channel
 from tune_tickets.attacks.neighbours import SentenceEncoder, Substitutes
-from tune_tickets.attacks.resources import import_textattack, is_protected, stop_words
-from tune_tickets.attacks.spans import window_around, word_spans
-from tune_tickets.attacks.visible import SEPARATOR
+from tune_tickets.attacks.resolver import resolve
+from tune_tickets.attacks.toolkit import import_textattack
+from tune_tickets.attacks.victim import SEPARATOR
+from tune_tickets.attacks.word_resources import counter_fitted, pos_tags, wordnet
+from tune_tickets.attacks.word_rules import is_protected, stop_words
+from tune_tickets.errors import ResourceError
 
 import_textattack()
 
+from textattack.attack_recipes import TextFoolerJin2019  # noqa: E402
 from textattack.constraints import Constraint, PreTransformationConstraint  # noqa: E402
+from textattack.constraints.grammaticality import PartOfSpeech  # noqa: E402
 from textattack.constraints.pre_transformation import StopwordModification  # noqa: E402
-from textattack.shared import AttackedText  # noqa: E402
+from textattack.constraints.semantics.sentence_encoders import SentenceEncoder as StockEncoder  # noqa: E402
+from textattack.shared import AttackedText, WordEmbedding  # noqa: E402
+from textattack.shared.utils import is_one_word  # noqa: E402
 from textattack.transformations import CompositeTransformation, WordSwap  # noqa: E402
 from textattack.transformations.word_swaps.word_swap_embedding import recover_word_case  # noqa: E402
 
@@ -88,7 +104,7 @@ class OnlyColumn(PreTransformationConstraint):  # type: ignore[misc]
     def _get_modifiable_indices(self, current_text: Any) -> set[int]:  # noqa: ANN401 - AttackedText
         if len(current_text.column_labels) == 1:
             return set(range(len(current_text.words)))
-        spans = word_spans(current_text.words, column_texts(current_text))
+        spans = word_spans(current_text.words, _column_texts(current_text))
         return {index for index, span in enumerate(spans) if span.column == self._column}
 
 
@@ -117,19 +133,179 @@ class SentenceSimilarity(Constraint):  # type: ignore[misc]
         # Which word of the original the change belongs to; a space put into a word shifts all that follow.
         origin = np.flatnonzero(np.isin(changed.attack_attrs["original_index_map"], list(new)))
         if self._window is None or not new or not origin.size:
-            return column_texts(reference)[self._column], column_texts(changed)[self._column]
+            return _column_texts(reference)[self._column], _column_texts(changed)[self._column]
         size = self._window
         return self._window_at(reference, int(origin[0]), size), self._window_at(changed, min(new), size)
 
     def _window_at(self, text: Any, index: int, size: int) -> str:  # noqa: ANN401 - AttackedText
-        texts = column_texts(text)
+        texts = _column_texts(text)
         spans = word_spans(text.words, texts)
         first = next(number for number, span in enumerate(spans) if span.column == self._column)
         own = [span for span in spans if span.column == self._column]
         return window_around(texts[self._column], own, index - first, size)
 
 
-def column_texts(text: Any) -> tuple[str, ...]:  # noqa: ANN401 - AttackedText
+def _column_texts(text: Any) -> tuple[str, ...]:  # noqa: ANN401 - AttackedText
     """The columns of an attacked text."""
     columns = text.tokenizer_input
     return (columns,) if isinstance(columns, str) else tuple(columns)
+
+
+class Span(NamedTuple):
+    """One word: the number of its column, and its place in that column's text."""
+
+    column: int
+    start: int
+    end: int
+
+
+def word_spans(words: Sequence[str], texts: Sequence[str]) -> list[Span]:
+    """Find the words, given in order, in the columns' texts: the search that TextAttack does when it replaces one."""
+    spans = []
+    column = position = 0
+    for word in words:
+        while (start := texts[column].find(word, position)) < 0:
+            column, position = column + 1, 0
+        position = start + len(word)
+        spans.append(Span(column, start, position))
+    return spans
+
+
+def window_around(text: str, spans: Sequence[Span], index: int, size: int) -> str:
+    """The part of the text with `size` words around the word `index`; the whole text if it has no more words."""
+    if len(spans) <= size:
+        return text
+    first = min(max(index - size // 2, 0), len(spans) - size)
+    return text[spans[first].start : spans[first + size - 1].end]
+
+
+_Embed = Callable[[Sequence[str]], Iterable[torch.Tensor]]
+
+
+class _CounterFitted(WordEmbedding):  # type: ignore[misc]
+    """Counter-fitted vectors without the table of neighbours that the stock class downloads beside them."""
+
+    def nearest_neighbours(self, index: int, topn: int) -> list[int]:
+        """The nearest words by Euclidean distance, without the word itself."""
+        distances = np.linalg.norm(self.embedding_matrix - self.embedding_matrix[index], axis=1)
+        distances[index] = np.inf
+        nearest = np.argpartition(distances, topn)[:topn]
+        return [int(other) for other in nearest[np.argsort(distances[nearest], kind="stable")]]
+
+
+@cache
+def counter_fitted_embedding() -> _CounterFitted:
+    """The counter-fitted vectors of this machine."""
+    words, vectors = counter_fitted()
+    return _CounterFitted(vectors, {word: row for row, word in enumerate(words)}, dict(enumerate(words)))
+
+
+class WordNetSwap(WordSwap):  # type: ignore[misc]
+    """WordNet's synonyms. The stock part asks for a download whenever it is built."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._wordnet = wordnet()
+
+    def _get_replacement_words(self, word: str) -> list[str]:
+        lemmas = {lemma for synset in self._wordnet.synsets(word) for lemma in synset.lemma_names()}
+        return sorted(lemma for lemma in lemmas if lemma != word and "_" not in lemma and is_one_word(lemma))
+
+
+class TaggedPartOfSpeech(PartOfSpeech):  # type: ignore[misc]
+    """The stock constraint on the tagger that was resolved; what it tagged is kept from example to example."""
+
+    def _get_pos(self, before_ctx: list[str], word: str, after_ctx: list[str]) -> str:
+        context = (*before_ctx, word, *after_ctx)
+        return _tags(context)[context.index(word)]
+
+
+class EncoderSimilarity(StockEncoder):  # type: ignore[misc]
+    """The stock constraint: every text is encoded once, and none whose similarity would not be looked at."""
+
+    def __init__(self, embed: _Embed, **options: Any) -> None:  # noqa: ANN401 - those of the stock constraint
+        super().__init__(**options)
+        self._channel: Channel[str, torch.Tensor] = Channel(_once(embed))
+
+    def encode(self, sentences: Sequence[str]) -> torch.Tensor:
+        """One vector per sentence."""
+        return torch.stack(list(self._channel.ask(sentences)))
+
+    def _check_constraint_many(self, transformed_texts: list[Any], reference_text: Any) -> list[Any]:  # noqa: ANN401
+        short = [self.skip_text_shorter_than_window and len(t.words) < self.window_size for t in transformed_texts]
+        compared = [text for text, passes in zip(transformed_texts, short, strict=True) if not passes]
+        kept = {id(text) for text in super()._check_constraint_many(compared, reference_text)}
+        for text, passes in zip(transformed_texts, short, strict=True):
+            if passes:
+                text.attack_attrs["similarity_score"] = 1.0
+                kept.add(id(text))
+        return [text for text in transformed_texts if id(text) in kept]
+
+
+@cache
+def universal_encoder() -> _Embed:
+    """The Universal Sentence Encoder of this machine, which takes TensorFlow."""
+    folder = resolve("universal sentence encoder").path
+    try:
+        import tensorflow_hub
+    except ImportError:
+        raise ResourceError(
+            "the universal sentence encoder is a TensorFlow model: pip install tensorflow-hub tensorflow"
+        ) from None
+    model = tensorflow_hub.load(str(folder))
+
+    def embed(texts: Sequence[str]) -> torch.Tensor:
+        encoded = model(list(texts))
+        return torch.tensor((encoded["outputs"] if isinstance(encoded, dict) else encoded).numpy())
+
+    return embed
+
+
+def textfooler_stop_words() -> frozenset[str]:
+    """The list that the stock recipe holds in its code."""
+    constants: list[tuple[str, ...]] = [
+        each for each in TextFoolerJin2019.build.__code__.co_consts if isinstance(each, tuple)
+    ]
+    longest: tuple[str, ...] = max(constants, key=len)
+    return frozenset(longest)
+
+
+@lru_cache(maxsize=2**16)
+def _tags(words: tuple[str, ...]) -> list[str]:
+    return pos_tags(words)
+
+
+def _once(embed: _Embed) -> Callable[[Sequence[str]], list[torch.Tensor]]:
+    known: dict[str, torch.Tensor] = {}
+
+    def remembered(texts: Sequence[str]) -> list[torch.Tensor]:
+        new = [text for text in dict.fromkeys(texts) if text not in known]
+        if new:
+            known.update(zip(new, embed(new), strict=True))
+        return [known[text] for text in texts]
+
+    return remembered
+
+
+_attacked_text = importlib.import_module("textattack.shared.attacked_text")
+_words_from_text: Any = _attacked_text.words_from_text
+_CHINESE = re.compile("[\u4e00-\u9fff]")
+
+_piece = lru_cache(maxsize=2**16)(lambda piece: tuple(_words_from_text(piece)))
+
+
+def words_from_text(text: str) -> list[str]:
+    """As TextAttack's: it looks at each piece between spaces on its own, except in Chinese, which it cuts first."""
+    if _CHINESE.search(text):
+        return list(_piece(text))
+    return [word for piece in text.split() for word in _piece(piece)]
+
+
+@contextmanager
+def quick_words() -> Iterator[None]:
+    """Let TextAttack use it; afterwards all is as before."""
+    _attacked_text.words_from_text = words_from_text  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        _attacked_text.words_from_text = _words_from_text  # type: ignore[attr-defined]

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from tune_tickets.attacks import stock_parts
+from tune_tickets.attacks import parts
 from tune_tickets.attacks.masked_words import MaskedLM, MaskedWords
 from tune_tickets.attacks.neighbours import ListedNeighbours, Neighbours, load_encoder
 from tune_tickets.attacks.parts import (
@@ -21,8 +21,8 @@ from tune_tickets.attacks.parts import (
     ProtectedWords,
     SentenceSimilarity,
 )
-from tune_tickets.attacks.resources import import_textattack
 from tune_tickets.attacks.threat import ThreatModel
+from tune_tickets.attacks.toolkit import import_textattack
 from tune_tickets.attacks.victim import Victim
 from tune_tickets.attacks.word_resources import neighbour_lists, nltk_stop_words
 from tune_tickets.errors import ResourceError
@@ -53,17 +53,17 @@ _REMEMBERED = 2**10
 
 
 @dataclass
-class Tally:
+class _Tally:
     """What became of the candidates of an attack: how many were proposed, and which constraint rejected how many."""
 
     candidates: int = 0
     rejected: Counter[str] = field(default_factory=Counter)
 
 
-class TalliedAttack(Attack):  # type: ignore[misc]
+class _TalliedAttack(Attack):  # type: ignore[misc]
     """The stock attack, keeping a tally."""
 
-    tally: Tally
+    tally: _Tally
 
     def _filter_transformations_uncached(self, transformed_texts: list[Any], *texts: Any, **named: Any) -> list[Any]:  # noqa: ANN401
         self.tally.candidates += len(transformed_texts)
@@ -71,7 +71,7 @@ class TalliedAttack(Attack):  # type: ignore[misc]
 
 
 @dataclass(frozen=True)
-class AttackMaker:
+class _AttackMaker:
     """The parts of a threat model against one victim. What they have learnt of texts is shared by all rows."""
 
     victim: Any
@@ -79,14 +79,13 @@ class AttackMaker:
     transformation: Any
     ranking: str
     query_budget: int | None
-    tally: Tally
+    tally: _Tally
 
     def prepare(self, texts: Iterable[str]) -> None:
         """Look up at once what the attacks would look up word by word."""
-        parts = getattr(self.transformation, "transformations", [self.transformation])
-        for part in parts:
-            if isinstance(part, NeighbourSwap):
-                part.prepare(texts)
+        for swap in getattr(self.transformation, "transformations", [self.transformation]):
+            if isinstance(swap, NeighbourSwap):
+                swap.prepare(texts)
 
     def attack(self, row_seed: int) -> Attack:
         """An attack of its own for a row."""
@@ -97,24 +96,24 @@ class AttackMaker:
             self.victim, query_budget=self.query_budget or math.inf, model_batch_size=_UNSPLIT
         )
         search = GreedyWordSwapWIR(wir_method=self.ranking)
-        attack = TalliedAttack(goal, self.constraints, transformation, search, _REMEMBERED, _REMEMBERED)
+        attack = _TalliedAttack(goal, self.constraints, transformation, search, _REMEMBERED, _REMEMBERED)
         attack.tally = self.tally
         return attack
 
 
 def attack_maker(
     victim: Victim, threat: ThreatModel, column: int, query_budget: int | None, masked_lm: MaskedLM | None = None
-) -> AttackMaker:
+) -> _AttackMaker:
     """The parts of the threat model, allowed to change one column."""
-    tally = Tally()
+    tally = _Tally()
     constraints = [_counted(constraint, tally) for constraint in _constraints(victim, threat, column)]
     before: list[Any] = [RepeatModification(), _left_alone(threat), OnlyColumn(column)]
-    return AttackMaker(
+    return _AttackMaker(
         victim, before + constraints, _transformation(victim, threat, masked_lm), threat.ranking, query_budget, tally
     )
 
 
-def _counted(constraint: Any, tally: Tally) -> Any:  # noqa: ANN401 - textattack.Constraint
+def _counted(constraint: Any, tally: _Tally) -> Any:  # noqa: ANN401 - textattack.Constraint
     check, name = constraint.call_many, type(constraint).__name__
 
     def call_many(texts: list[Any], reference: Any) -> list[Any]:  # noqa: ANN401 - AttackedText
@@ -129,7 +128,7 @@ def _counted(constraint: Any, tally: Tally) -> Any:  # noqa: ANN401 - textattack
 def _left_alone(threat: ThreatModel) -> Any:  # noqa: ANN401 - textattack.Constraint
     if threat.stop_words == "local":
         return ProtectedWords()
-    words = nltk_stop_words() if threat.stop_words == "nltk" else stock_parts.textfooler_stop_words()
+    words = nltk_stop_words() if threat.stop_words == "nltk" else parts.textfooler_stop_words()
     return StopwordModification(stopwords=words)
 
 
@@ -137,10 +136,10 @@ def _constraints(victim: Victim, threat: ThreatModel, column: int) -> list[Any]:
     """In the order of the stock recipes: what is cheap first."""
     found: list[Any] = []
     if threat.words == "counter-fitted" and threat.min_word_cosine is not None:
-        embedding = stock_parts.counter_fitted_embedding()
+        embedding = parts.counter_fitted_embedding()
         found.append(WordEmbeddingDistance(embedding=embedding, min_cos_sim=threat.min_word_cosine))
     if threat.tagger:
-        found.append(stock_parts.TaggedPartOfSpeech(allow_verb_noun_swap=True))
+        found.append(parts.TaggedPartOfSpeech(allow_verb_noun_swap=True))
     if threat.max_modified is not None:
         found.append(MaxWordsPerturbed(max_percent=threat.max_modified))
     if threat.max_edits is not None:
@@ -150,8 +149,8 @@ def _constraints(victim: Victim, threat: ThreatModel, column: int) -> list[Any]:
         found.append(SentenceSimilarity(encoder, column, threat.min_similarity or 0.0, threat.window))
     elif threat.encoder == "use":
         found.append(
-            stock_parts.EncoderSimilarity(
-                stock_parts.universal_encoder(),
+            parts.EncoderSimilarity(
+                parts.universal_encoder(),
                 threshold=threat.min_similarity,
                 metric="angular" if threat.angular else "cosine",
                 compare_against_original=not threat.against_current,
@@ -181,13 +180,13 @@ def _transformation(victim: Victim, threat: ThreatModel, masked_lm: MaskedLM | N
 def _words(victim: Victim, threat: ThreatModel, masked_lm: MaskedLM | None) -> Any:  # noqa: ANN401
     count = threat.max_candidates or 0
     if threat.words == "wordnet":
-        return stock_parts.WordNetSwap()
+        return parts.WordNetSwap()
     if threat.words == "masked-lm":
         if masked_lm is None:
             raise ResourceError(f"attack {threat.name!r} was given no masked language model")
         return MaskedWords(masked_lm, count)
     if threat.words == "counter-fitted":
-        return WordSwapEmbedding(max_candidates=count, embedding=stock_parts.counter_fitted_embedding())
+        return WordSwapEmbedding(max_candidates=count, embedding=parts.counter_fitted_embedding())
     if threat.words == "cf8":
         return NeighbourSwap(ListedNeighbours(neighbour_lists()), count)
     return NeighbourSwap(_neighbours(victim.model.device, threat.min_word_cosine or 0.0), count)

@@ -1,25 +1,128 @@
 """Where a resource is: explicit path, cache, NLTK's data, Debian's packages, and last a download if that is allowed."""
 
+import gzip
+import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import IO
 
-from tune_tickets.attacks.resource_table import (
-    SENTENCE_ENCODER,
-    Members,
-    Resource,
-    complete,
-    content_digest,
-    find_resource,
-    missing,
-)
-from tune_tickets.attacks.resources import cache_folder
+from tune_tickets.attacks.resource_table import SENTENCE_ENCODER, Resource, cache_folder, find_resource
 from tune_tickets.errors import ResourceError
 from tune_tickets.models.bundled import WEIGHTS_SHA256, bundled_encoder_path
 from tune_tickets.offline import OFFLINE_VARIABLE, is_offline
+
+_Members = tuple[str, ...]
+_WHOLE: _Members = ("",)
+"""Stands for a plain file, which is read as it is."""
+
+_DIGESTS = "digests.json"
+_GZIP = b"\x1f\x8b"
+
+
+def complete(path: Path, alternatives: Sequence[_Members]) -> _Members | None:
+    """The files to read from a folder, archive or plain file: of the first alternative that is there as a whole."""
+    if path.is_file() and not zipfile.is_zipfile(path):
+        return _WHOLE if not alternatives or any(len(members) == 1 for members in alternatives) else None
+    for members in alternatives:
+        if not missing(path, members):
+            return members
+    return None
+
+
+def missing(path: Path, members: _Members) -> list[str]:
+    """The files that a folder or archive lacks."""
+    if path.is_dir():
+        return [member for member in members if not (path / member).is_file()]
+    if path.is_file() and zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            return [member for member in members if _inside(archive, member) is None]
+    return list(members)
+
+
+@contextmanager
+def open_member(path: Path, member: str) -> Iterator[IO[bytes]]:
+    """One file of a folder or archive, or the plain file itself; gzip is unpacked."""
+    if member and path.is_file():
+        with zipfile.ZipFile(path) as archive:
+            name = _inside(archive, member)
+            if name is None:
+                raise FileNotFoundError(f"{path} holds no {member}")
+            with archive.open(name) as stream:
+                yield stream
+        return
+    file = path / member if member else path
+    with file.open("rb") as stream:
+        packed = stream.read(len(_GZIP)) == _GZIP
+        stream.seek(0)
+        yield gzip.GzipFile(fileobj=stream) if packed else stream  # type: ignore[misc]
+
+
+def read_member(path: Path, member: str) -> bytes:
+    """All of one file."""
+    with open_member(path, member) as stream:
+        return stream.read()
+
+
+def content_digest(path: Path, members: _Members) -> str:
+    """sha256 over the files read, in order; of a single file, the sha256 of its unpacked content.
+
+    Big files are not read again while their sizes and times stay the same.
+    """
+    return _digest(path, members, _state(path, members))
+
+
+def _inside(archive: zipfile.ZipFile, member: str) -> str | None:
+    # NLTK's packages hold one folder of their own name.
+    return next((name for name in archive.namelist() if name == member or name.endswith(f"/{member}")), None)
+
+
+def _state(path: Path, members: _Members) -> str:
+    files = [path / member for member in members] if path.is_dir() else [path]
+    stats = [(str(file.resolve()), (state := file.stat()).st_size, state.st_mtime_ns) for file in files]
+    return json.dumps([stats, members])
+
+
+@cache
+def _digest(path: Path, members: _Members, state: str) -> str:
+    known = _known()
+    key = hashlib.sha256(state.encode()).hexdigest()
+    if key not in known:
+        known[key] = _compute(path, members)
+        _remember(known)
+    return known[key]
+
+
+def _compute(path: Path, members: _Members) -> str:
+    sums = []
+    for member in members:
+        with open_member(path, member) as stream:
+            sums.append(hashlib.file_digest(stream, "sha256").hexdigest())  # type: ignore[arg-type]
+    return sums[0] if len(sums) == 1 else hashlib.sha256("\n".join(sums).encode()).hexdigest()
+
+
+def _known() -> dict[str, str]:
+    try:
+        found = json.loads((cache_folder() / "resources" / _DIGESTS).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _remember(known: dict[str, str]) -> None:
+    file = cache_folder() / "resources" / _DIGESTS
+    with suppress(OSError):  # a cache that cannot be written costs time, nothing else
+        file.parent.mkdir(parents=True, exist_ok=True)
+        temporary = file.with_name(f".{_DIGESTS}-{os.getpid()}")
+        temporary.write_text(json.dumps(known, sort_keys=True), encoding="utf-8")
+        temporary.replace(file)
+
 
 SUMS_FILE = "checksums.json"
 _SHOWN_DIGITS = 12
@@ -43,7 +146,7 @@ class Found:
     """Goes into the fingerprint of a threat model."""
     where: str
     """Which of the places it was found in, for people."""
-    members: Members = ("",)
+    members: _Members = ("",)
 
 
 @dataclass(frozen=True)
@@ -81,14 +184,14 @@ def look(resource: Resource) -> Found | None:
     kept = kept_in(resource, resources_folder())
     if kept is not None:
         return kept
-    candidates = (found_at(resource, place.path, place.where) for place in _outside(resource))
+    candidates = (_found_at(resource, place.path, place.where) for place in _outside(resource))
     return next((found for found in candidates if found is not None), _in_hub_cache(resource, resource.hub))
 
 
 def kept_in(resource: Resource, folder: Path) -> Found | None:
     """The resource in a folder of fetched resources; one that has changed since it was fetched is an error."""
     for name in kept_names(resource):
-        found = found_at(resource, folder / name, "cache")
+        found = _found_at(resource, folder / name, "cache")
         if found is not None:
             if recorded_sums(folder).get(name) not in (None, content_digest(found.path, found.members)):
                 raise Damaged(resource, found.path)
@@ -105,7 +208,7 @@ def recorded_sums(folder: Path) -> dict[str, str]:
     return content if isinstance(content, dict) else {}
 
 
-def found_at(resource: Resource, path: Path, where: str) -> Found | None:
+def _found_at(resource: Resource, path: Path, where: str) -> Found | None:
     """The resource if this path holds all of it."""
     if not path.exists():
         return None
@@ -131,7 +234,7 @@ def _explicit(resource: Resource, value: str) -> Found | None:
     path = Path(value).expanduser()
     if resource.hub is not None and not _is_path(value):
         return kept_in(resource, resources_folder()) or _in_hub_cache(resource, value)
-    found = found_at(resource, path, resource.variable)
+    found = _found_at(resource, path, resource.variable)
     if found is None:
         lacking = missing(path, resource.contents[0]) if path.exists() and resource.contents else []
         problem = f"which lacks {', '.join(lacking[:3])}" if lacking else "where there is none"
@@ -184,7 +287,7 @@ def _in_hub_cache(resource: Resource, name: str | None) -> Found | None:
         folder = Path(snapshot_download(name, local_files_only=True))
     except (LocalEntryNotFoundError, HFValidationError):
         return None
-    return found_at(resource, folder, f"hub cache of {name}")
+    return _found_at(resource, folder, f"hub cache of {name}")
 
 
 def explain(resource: Resource, reason: str) -> str:

@@ -1,12 +1,14 @@
 """The executor: attacks in lock-step, each seeded by its row, so that order and sharding change nothing."""
 
 import random
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,18 +16,28 @@ import torch
 
 from tune_tickets.attacks.lockstep import in_lockstep
 from tune_tickets.attacks.neighbours import load_encoder
-from tune_tickets.attacks.rows import AttackRecord, AttackRow, Status
+from tune_tickets.attacks.records import (
+    AttackRecord,
+    AttackRow,
+    Measured,
+    Measurement,
+    Status,
+    figures,
+    sample_substitutions,
+)
 from tune_tickets.attacks.threat import ThreatModel, with_resources
-from tune_tickets.attacks.victim import Victim
-from tune_tickets.attacks.visible import clean, split_visible
+from tune_tickets.attacks.victim import Victim, clean, split_visible
+from tune_tickets.data.sample import Sample
 from tune_tickets.errors import ConfigError, DataError, ResourceError, TicketsError
+from tune_tickets.models.classifier import Classifier
+from tune_tickets.results.statistics import wilson
 
 if TYPE_CHECKING:
     from tune_tickets.attacks.masked_words import MaskedLM
 
 __all__ = ["AttackRecord", "AttackRow", "Attacked", "attack_rows", "row_seed"]
 
-WIDTH = 64
+_WIDTH = 64
 """Attacks side by side: enough that the questions of all make full batches, also of long texts."""
 
 _STATUS: dict[str, Status] = {
@@ -56,10 +68,10 @@ def attack_rows(
     query_budget: int | None = None,
     progress: Callable[[int, int], None] | None = None,
     masked_lm: "MaskedLM | None" = None,
-    width: int = WIDTH,
+    width: int = _WIDTH,
 ) -> Attacked:
     """Attack every row, `width` of them side by side; if one attack breaks, the whole call does."""
-    from tune_tickets.attacks.neighbours import quick_words
+    from tune_tickets.attacks.parts import quick_words
     from tune_tickets.attacks.recipes import attack_maker  # imports TextAttack, which takes seconds
 
     _check(rows, threat, columns, attacked, labels, masked_lm)
@@ -178,3 +190,52 @@ def _own_randomness() -> Iterator[None]:
     finally:
         random.setstate(state)
         np.random.set_state(numpy_state)
+
+
+def _masked_lm(threat: ThreatModel, classifier: Classifier) -> "MaskedLM | None":
+    if threat.words != "masked-lm":
+        return None
+    from tune_tickets.attacks.masked_words import resolved_masked_lm
+
+    return resolved_masked_lm(classifier.model.device)
+
+
+def measure(
+    classifier: Classifier,
+    sample: Sample,
+    threat: ThreatModel,
+    seed: int,
+    batch_size: int,
+    progress: Callable[[int, int], None],
+) -> Measured:
+    """Attack every row of the sample."""
+    classifier.check_texts(len(sample.columns))
+    import_module("tune_tickets.attacks.recipes")  # starting TextAttack takes seconds that are not the attack's
+    started = time.monotonic()
+    attacked = attack_rows(
+        Victim(classifier.model, classifier.tokenizer, classifier.max_length, batch_size),
+        [AttackRow(index, row.texts, row.label) for index, row in sample.rows],
+        threat,
+        columns=sample.columns,
+        attacked=sample.attacked,
+        labels=sample.labels,
+        seed=seed,
+        progress=progress,
+        masked_lm=_masked_lm(threat, classifier),
+    )
+    seconds = time.monotonic() - started
+    records = attacked.records
+    measured = figures(records, threat.name, threat.fingerprint, attacked.rejected, attacked.candidates, sample.digest)
+    return Measured(
+        Measurement(
+            model=classifier.name,
+            figures=measured,
+            resources=dict(threat.resources),
+            clean_interval=wilson(measured.rows - measured.skipped, measured.rows),
+            seconds=seconds,
+            queries_per_second=sum(record.queries for record in records) / seconds,
+            substitutions=sample_substitutions(records, seed),
+        ),
+        records,
+        sample,
+    )

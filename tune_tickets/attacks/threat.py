@@ -22,7 +22,7 @@ NEGATIONS_FILE = _PACKAGE / "negations.txt"
 RULES_VERSION = 2
 """Part of every fingerprint; raised when the code of the attacks changes what the same parameters do."""
 
-SETTABLE = ("max_candidates", "min_word_cosine", "min_similarity", "window", "max_modified")
+_SETTABLE = ("max_candidates", "min_word_cosine", "min_similarity", "window", "max_modified")
 """What an experiment may change of a threat model: RobustT Table 6 calls them N, S and M."""
 
 
@@ -198,7 +198,7 @@ def named(name: str, query_budget: int | None = None, **parameters: float | int 
         raise ConfigError(f"unknown attack {name!r}: known are {', '.join(KNOWN_THREATS)}")
     threat = THREATS[name]
     changes: dict[str, Any] = {key: value for key, value in parameters.items() if value is not None}
-    own = [key for key in SETTABLE if key == "max_modified" or getattr(threat, key) is not None]
+    own = [key for key in _SETTABLE if key == "max_modified" or getattr(threat, key) is not None]
     foreign = [key for key in changes if key not in own]
     if foreign:
         raise ConfigError(f"attack {name!r} has no {', '.join(foreign)}: settable are {', '.join(own)}")

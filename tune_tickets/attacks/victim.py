@@ -1,9 +1,11 @@
 """The model under attack, as TextAttack queries it: texts, or pairs of texts, in; class probabilities out."""
 
+import re
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -11,6 +13,26 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from tune_tickets.attacks.lockstep import Channel, Text, Tokens, batches, spread
 from tune_tickets.models.first_token import first_token_only
 from tune_tickets.models.lean import Batch, lean_logits
+
+SEPARATOR = "\ue000"
+"""A private character that TextAttack puts between columns; no text may hold it."""
+
+_SPARE_WORDS = 8
+_CHINESE = "\u4e00-\u9fff"
+# Chinese is written without spaces: each character counts. Every match is at least one token of any tokenizer.
+_WORD = re.compile(rf"[{_CHINESE}]|[^\s{_CHINESE}]*[^\W{_CHINESE}][^\s{_CHINESE}]*")
+
+
+def clean(text: str) -> str:
+    """The text without what no tokenizer or file can take (lone surrogates) and without our separator."""
+    return text.encode("utf-8", "replace").decode("utf-8").replace(SEPARATOR, " ")
+
+
+def split_visible(text: str, max_length: int) -> tuple[str, str]:
+    """The text in two: what a model that reads `max_length` tokens may see, however words change; and the rest."""
+    last = next(islice(_WORD.finditer(text), max_length + _SPARE_WORDS - 1, None), None)
+    end = len(text) if last is None else last.end()
+    return text[:end], text[end:]
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,9 @@
 import io
 import json
 import os
+import shutil
+import uuid
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -11,12 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tune_tickets.attacks.resolver import Found, resolve
-from tune_tickets.attacks.resource_table import open_member, read_member
-from tune_tickets.attacks.resources import CACHE_VARIABLE
+from tune_tickets.attacks.resolver import Found, open_member, read_member, resolve, resources_folder
+from tune_tickets.attacks.resource_table import CACHE_VARIABLE
 from tune_tickets.errors import ResourceError
 
-Vectors = NDArray[np.float32]
+_Vectors = NDArray[np.float32]
 _PLACES = ("TUNE_TICKETS_TAGGER", "TUNE_TICKETS_TAGSET", CACHE_VARIABLE, "NLTK_DATA")
 
 
@@ -25,7 +27,7 @@ def neighbour_lists() -> Mapping[str, tuple[str, ...]]:
     return _neighbours(resolve("counter-fitted neighbours"))
 
 
-def counter_fitted() -> tuple[tuple[str, ...], Vectors]:
+def counter_fitted() -> tuple[tuple[str, ...], _Vectors]:
     """The counter-fitted words and their vectors [words, dimensions], as published (not normalised)."""
     return _vectors(resolve("counter-fitted vectors"))
 
@@ -85,7 +87,7 @@ def _tagger(found: Found) -> Any:  # noqa: ANN401 - nltk's PerceptronTagger
 
 
 @cache
-def _vectors(found: Found) -> tuple[tuple[str, ...], Vectors]:
+def _vectors(found: Found) -> tuple[tuple[str, ...], _Vectors]:
     try:
         words, vectors = _from_array(found) if len(found.members) > 1 else _from_text(found)
     except ValueError as error:
@@ -95,7 +97,7 @@ def _vectors(found: Found) -> tuple[tuple[str, ...], Vectors]:
     return words, vectors
 
 
-def _from_array(found: Found) -> tuple[tuple[str, ...], Vectors]:
+def _from_array(found: Found) -> tuple[tuple[str, ...], _Vectors]:
     array, words = found.members
     vectors = np.load(io.BytesIO(read_member(found.path, array)), allow_pickle=False).astype(np.float32)
     if words.endswith(".txt"):
@@ -105,9 +107,9 @@ def _from_array(found: Found) -> tuple[tuple[str, ...], Vectors]:
     return tuple(sorted(listed, key=listed.__getitem__) if isinstance(listed, dict) else listed), vectors
 
 
-def _from_text(found: Found) -> tuple[tuple[str, ...], Vectors]:
+def _from_text(found: Found) -> tuple[tuple[str, ...], _Vectors]:
     words: list[str] = []
-    rows: list[Vectors] = []
+    rows: list[_Vectors] = []
     with open_member(found.path, found.members[0]) as lines:
         for line in lines:
             word, _, numbers = line.decode("utf-8").rstrip().partition(" ")
@@ -128,3 +130,66 @@ def _json(found: Found, member: str) -> Any:  # noqa: ANN401 - whatever the file
 def _unreadable(found: Found, problem: str) -> ResourceError:
     path: Path = found.path
     return ResourceError(f"{path} cannot be used ({problem}): replace it by a whole copy")
+
+
+# lexnames(5WN): file number, name and syntactic category of the lexicographer files, the same since WordNet 3.0.
+_LEXICOGRAPHERS = {
+    "adj": "all pert",
+    "adv": "all",
+    "noun": "Tops act animal artifact attribute body cognition communication event feeling food group location motive "
+    "object person phenomenon plant possession process quantity relation shape state substance time",
+    "verb": "body change cognition communication competition consumption contact creation emotion motion perception "
+    "possession social stative weather",
+}
+_CATEGORIES = {"noun": 1, "verb": 2, "adj": 3, "adv": 4}
+
+
+def wordnet(*, offline: bool | None = None) -> Any:  # noqa: ANN401 - nltk's WordNetCorpusReader
+    """NLTK's reader of the WordNet found here; one per process."""
+    return _reader(_nltk_folder(resolve("wordnet", offline=offline)))
+
+
+@cache
+def _reader(folder: Path) -> Any:  # noqa: ANN401
+    import nltk.data
+    from nltk.corpus.reader.wordnet import WordNetCorpusReader
+
+    class EnglishOnly(WordNetCorpusReader):  # type: ignore[misc]
+        """Without the mapping between releases, for which other languages would want NLTK's own copy."""
+
+        def map_wn(self, version: str = "") -> None:
+            return None
+
+    if str(folder) not in nltk.data.path:
+        nltk.data.path.append(str(folder))  # NLTK reads nothing outside of these
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that other languages are not there
+        return EnglishOnly(str(folder), None)
+
+
+def _nltk_folder(found: Found) -> Path:
+    """A folder with all that NLTK wants: the one found, or a copy in our cache with `lexnames` beside the rest.
+
+    A copy, since NLTK follows no links out of its folders.
+    """
+    if found.path.is_dir() and (found.path / "lexnames").is_file():
+        return found.path.resolve()
+    folder = resources_folder() / "unpacked" / found.identity.replace(" sha256:", "-")
+    if not folder.is_dir():
+        making = folder.with_name(f".{folder.name}-{uuid.uuid4().hex[:8]}")
+        making.mkdir(parents=True)
+        for member in found.members:
+            with open_member(found.path, member) as source, (making / member).open("wb") as target:
+                shutil.copyfileobj(source, target)
+        (making / "lexnames").write_text(lexnames(), encoding="ascii")
+        try:
+            os.replace(making, folder)
+        except OSError:  # another process was faster
+            shutil.rmtree(making)
+    return folder.resolve()
+
+
+def lexnames() -> str:
+    """The file `lexnames`, which Debian does not ship."""
+    names = [f"{part}.{name}" for part, group in _LEXICOGRAPHERS.items() for name in group.split()] + ["adj.ppl"]
+    return "".join(f"{number:02d}\t{name}\t{_CATEGORIES[name.split('.')[0]]}\n" for number, name in enumerate(names))

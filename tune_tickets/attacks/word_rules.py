@@ -1,22 +1,43 @@
 """Which word may stand in for which: polarity, antonyms, word forms."""
 
-import os
-import shutil
-import uuid
-import warnings
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from importlib.util import find_spec
 from itertools import product, takewhile
 from pathlib import Path
-from typing import Any
 
 from lemminflect import getAllInflections, getAllLemmas
 
-from tune_tickets.attacks.resolver import Found, resolve, resources_folder
-from tune_tickets.attacks.resource_table import open_member
-from tune_tickets.attacks.threat import JUDGEMENTS_FILE, antonym_files
+from tune_tickets.attacks.threat import JUDGEMENTS_FILE, NEGATIONS_FILE, antonym_files
 from tune_tickets.errors import ResourceError
+
+_MAX_WORD_LENGTH = 40
+"""Longer strings (addresses, codes, one endless word) are left alone."""
+
+
+@lru_cache(maxsize=2**16)
+def is_protected(word: str) -> bool:
+    """Whether the word must stay as it is; case does not matter."""
+    lowered = word.lower().replace("’", "'")
+    return (
+        lowered in _negations() or lowered.endswith("n't") or lowered in stop_words() or len(lowered) > _MAX_WORD_LENGTH
+    )
+
+
+@cache
+def _negations() -> frozenset[str]:
+    """The words that turn a sentence round: not, never, hardly, without."""
+    lines = NEGATIONS_FILE.read_text(encoding="utf-8").splitlines()
+    return frozenset(word for line in lines if not line.startswith("#") for word in line.split())
+
+
+@cache
+def stop_words() -> frozenset[str]:
+    """scikit-learn's English stop words, in place of NLTK's, which would have to be downloaded."""
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+    return frozenset(ENGLISH_STOP_WORDS)
+
 
 # Ending -> what it is replaced with to reach the adjective, noun or verb behind the word.
 _DERIVATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -97,69 +118,6 @@ def _judgements() -> dict[str, float]:
     return {word: valences[line[0]] for line in lines if line[0] in valences for word in line[1:].split()}
 
 
-# lexnames(5WN): file number, name and syntactic category of the lexicographer files, the same since WordNet 3.0.
-_LEXICOGRAPHERS = {
-    "adj": "all pert",
-    "adv": "all",
-    "noun": "Tops act animal artifact attribute body cognition communication event feeling food group location motive "
-    "object person phenomenon plant possession process quantity relation shape state substance time",
-    "verb": "body change cognition communication competition consumption contact creation emotion motion perception "
-    "possession social stative weather",
-}
-_CATEGORIES = {"noun": 1, "verb": 2, "adj": 3, "adv": 4}
-
-
-def wordnet(*, offline: bool | None = None) -> Any:  # noqa: ANN401 - nltk's WordNetCorpusReader
-    """NLTK's reader of the WordNet found here; one per process."""
-    return _reader(_nltk_folder(resolve("wordnet", offline=offline)))
-
-
-@cache
-def _reader(folder: Path) -> Any:  # noqa: ANN401
-    import nltk.data
-    from nltk.corpus.reader.wordnet import WordNetCorpusReader
-
-    class EnglishOnly(WordNetCorpusReader):  # type: ignore[misc]
-        """Without the mapping between releases, for which other languages would want NLTK's own copy."""
-
-        def map_wn(self, version: str = "") -> None:
-            return None
-
-    if str(folder) not in nltk.data.path:
-        nltk.data.path.append(str(folder))  # NLTK reads nothing outside of these
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that other languages are not there
-        return EnglishOnly(str(folder), None)
-
-
-def _nltk_folder(found: Found) -> Path:
-    """A folder with all that NLTK wants: the one found, or a copy in our cache with `lexnames` beside the rest.
-
-    A copy, since NLTK follows no links out of its folders.
-    """
-    if found.path.is_dir() and (found.path / "lexnames").is_file():
-        return found.path.resolve()
-    folder = resources_folder() / "unpacked" / found.identity.replace(" sha256:", "-")
-    if not folder.is_dir():
-        making = folder.with_name(f".{folder.name}-{uuid.uuid4().hex[:8]}")
-        making.mkdir(parents=True)
-        for member in found.members:
-            with open_member(found.path, member) as source, (making / member).open("wb") as target:
-                shutil.copyfileobj(source, target)
-        (making / "lexnames").write_text(lexnames(), encoding="ascii")
-        try:
-            os.replace(making, folder)
-        except OSError:  # another process was faster
-            shutil.rmtree(making)
-    return folder.resolve()
-
-
-def lexnames() -> str:
-    """The file `lexnames`, which Debian does not ship."""
-    names = [f"{part}.{name}" for part, group in _LEXICOGRAPHERS.items() for name in group.split()] + ["adj.ppl"]
-    return "".join(f"{number:02d}\t{name}\t{_CATEGORIES[name.split('.')[0]]}\n" for number, name in enumerate(names))
-
-
 _SHORTEST_STEM = 3
 
 _NEGATIONS = ("un", "in", "im", "il", "ir", "dis", "non", "mis", "anti", "de", "counter", "ab")
@@ -198,13 +156,13 @@ def opposed(first: str, second: str) -> bool:
     """Whether some form of one word is the opposite of some form of the other."""
     listed = _listed()
     return any(
-        other in listed.get(form, ()) or affixes_oppose(form, other)
+        other in listed.get(form, ()) or _affixes_oppose(form, other)
         for form, other in product(forms(first), forms(second))
         if form != other
     )
 
 
-def affixes_oppose(first: str, second: str) -> bool:
+def _affixes_oppose(first: str, second: str) -> bool:
     """Whether the two are one stem with affixes that turn it round: likely, unlikely; useful, useless."""
     return _differ_by(first[::-1], second[::-1], _REVERSED_PREFIXES) or _differ_by(first, second, _ENDINGS)
 

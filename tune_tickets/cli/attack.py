@@ -16,9 +16,7 @@ from tune_tickets.offline import go_offline
 
 if TYPE_CHECKING:
     from tune_tickets.api.attack import Duel
-    from tune_tickets.attacks.changes import Piece
-    from tune_tickets.attacks.rows import AttackRecord
-    from tune_tickets.attacks.under_attack import AttackReport, Measured
+    from tune_tickets.attacks.records import AttackRecord, AttackReport, Measured, Piece
     from tune_tickets.cli.live import Meter
     from tune_tickets.data.sample import Sample
 
@@ -62,7 +60,7 @@ def attack(
     if offline:
         go_offline()
     from tune_tickets.api.attack import Question, prepare, report_of
-    from tune_tickets.attacks.figures import write_groups
+    from tune_tickets.attacks.records import write_groups
     from tune_tickets.reports.attacked import say
 
     console = Console()
@@ -148,7 +146,7 @@ def _worth_showing(attacked: Measured, count: int) -> list[AttackRecord]:
 
 
 def _shown(record: AttackRecord, sample: Sample) -> tuple[str, list[tuple[str, list[Piece]]]]:
-    from tune_tickets.attacks.changes import pieces
+    from tune_tickets.attacks.records import pieces
 
     labels = sample.labels
     answer = f"{labels[record.prediction]} -> {labels[record.perturbed_prediction]}"

@@ -31,8 +31,7 @@ def fetch(
     """Download and verify what attacks need in addition to the installation: vectors, taggers, WordNet, encoders."""
     if offline:
         go_offline()
-    from tune_tickets.attacks.resource_table import RESOURCES, find_resource
-    from tune_tickets.attacks.resources import CACHE_VARIABLE
+    from tune_tickets.attacks.resource_table import CACHE_VARIABLE, RESOURCES, find_resource
 
     console = Console()
     if show:

@@ -15,7 +15,7 @@ from sklearn.model_selection import StratifiedKFold
 from tune_tickets.config.training import BiasModel
 from tune_tickets.errors import DataError, ResourceError
 
-Array = NDArray[np.float64]
+_Array = NDArray[np.float64]
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 
 
@@ -29,16 +29,16 @@ class WordVectors:
     """A vector for each of some words: `matrix` is [words, width]."""
 
     words: tuple[str, ...]
-    matrix: Array
+    matrix: _Array
     _rows: dict[str, int] = field(init=False, repr=False)
-    _directions: Array = field(init=False, repr=False)
+    _directions: _Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         lengths = np.linalg.norm(self.matrix, axis=1, keepdims=True)
         object.__setattr__(self, "_rows", {word: row for row, word in enumerate(self.words)})
         object.__setattr__(self, "_directions", self.matrix / np.maximum(lengths, 1e-12))
 
-    def best_cosines(self, words: Sequence[str], others: Sequence[str]) -> Array:
+    def best_cosines(self, words: Sequence[str], others: Sequence[str]) -> _Array:
         """Of each word the cosine with the most similar of the others.
 
         A word is like itself even without a vector; a word without a vector is like no other word (0).
@@ -51,7 +51,7 @@ class WordVectors:
             best[having] = (own @ self._directions[compared].T).max(axis=1)
         return best
 
-    def max_pooled(self, words: Iterable[str]) -> Array:
+    def max_pooled(self, words: Iterable[str]) -> _Array:
         """The greatest value of each coordinate over the words that have a vector; zeros if none has."""
         rows = [self._rows[word] for word in words if word in self._rows]
         return self.matrix[rows].max(axis=0) if rows else np.zeros(self.matrix.shape[1])
@@ -59,7 +59,7 @@ class WordVectors:
 
 def read_vectors(path: str, wanted: Collection[str]) -> WordVectors:
     """The vectors of the wanted words, out of a text file with a word and its numbers on each line."""
-    found: dict[str, Array] = {}
+    found: dict[str, _Array] = {}
     try:
         for number, line in enumerate(_lines(Path(path).expanduser())):
             word, _, numbers = line.rstrip().partition(" ")
@@ -87,13 +87,13 @@ def _lines(path: Path) -> Iterator[str]:
         yield from stream
 
 
-OVERLAP = ("all-in", "sub-sequence", "percent-in", "mean-similarity", "min-similarity")
-FURTHER = ("log-length-difference", "second-min-similarity")
+_OVERLAP = ("all-in", "sub-sequence", "percent-in", "mean-similarity", "min-similarity")
+_FURTHER = ("log-length-difference", "second-min-similarity")
 
 
 def bias_features(
     settings: BiasModel, columns: tuple[str, ...], texts: Sequence[tuple[str, ...]], vectors: WordVectors | None
-) -> Array:
+) -> _Array:
     """The features of every row, [rows, features]."""
     if settings.features == "marker":
         return np.array([markers_in(row, settings.markers or ()) for row in texts])
@@ -101,15 +101,15 @@ def bias_features(
     place = len(columns) - 1 if settings.column is None else columns.index(settings.column)
     if settings.features == "claim":
         return np.stack([vectors.max_pooled(words_of(row[place])) for row in texts])
-    width = len(OVERLAP + FURTHER) if settings.further else len(OVERLAP)
+    width = len(_OVERLAP + _FURTHER) if settings.further else len(_OVERLAP)
     pairs = ((words_of(row[1 - place]), words_of(row[place])) for row in texts)
     return np.array([overlap(premise, hypothesis, vectors)[:width] for premise, hypothesis in pairs])
 
 
 def overlap(premise: Sequence[str], hypothesis: Sequence[str], vectors: WordVectors) -> tuple[float, ...]:
-    """The features `OVERLAP` and `FURTHER` of a pair; all 0 for a hypothesis without words."""
+    """The features `_OVERLAP` and `_FURTHER` of a pair; all 0 for a hypothesis without words."""
     if not hypothesis:
-        return (0.0,) * len(OVERLAP + FURTHER)
+        return (0.0,) * len(_OVERLAP + _FURTHER)
     there = set(premise)
     shared = sum(word in there for word in hypothesis)
     similarities = np.sort(vectors.best_cosines(hypothesis, premise))
@@ -136,39 +136,39 @@ def markers_in(texts: tuple[str, ...], markers: Sequence[str]) -> tuple[float, .
     return tuple(float(marker.casefold() in tokens) for marker in markers)
 
 
-Labels = NDArray[np.int64]
+_Labels = NDArray[np.int64]
 _ITERATIONS = 1000
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class _Fitted:
     """A bias model, and its log-probabilities [rows, labels] of the rows it was fitted on."""
 
     regression: LogisticRegression
-    log_probabilities: Array
+    log_probabilities: _Array
 
-    def accuracy(self, features: Array, labels: Labels) -> float:
+    def accuracy(self, features: _Array, labels: _Labels) -> float:
         """Percent of the rows whose label the features give away."""
         return 100.0 * float((self.regression.predict(features) == labels).mean())
 
 
-def fit_bias_model(features: Array, labels: Labels, names: Sequence[str], folds: int | None, seed: int) -> Fitted:
+def fit_bias_model(features: _Array, labels: _Labels, names: Sequence[str], folds: int | None, seed: int) -> _Fitted:
     """Fit on all rows. With `folds`, the prediction for a row is that of a model fitted without its fold."""
     _check(labels, names, folds)
     regression = _fit(features, labels)
     if folds is None:
-        return Fitted(regression, regression.predict_log_proba(features))
+        return _Fitted(regression, regression.predict_log_proba(features))
     log_probabilities = np.empty((len(labels), len(names)))
     for rest, fold in StratifiedKFold(folds, shuffle=True, random_state=seed).split(features, labels):
         log_probabilities[fold] = _fit(features[rest], labels[rest]).predict_log_proba(features[fold])
-    return Fitted(regression, log_probabilities)
+    return _Fitted(regression, log_probabilities)
 
 
-def _fit(features: Array, labels: Labels) -> LogisticRegression:
+def _fit(features: _Array, labels: _Labels) -> LogisticRegression:
     return LogisticRegression(max_iter=_ITERATIONS).fit(features, labels)
 
 
-def _check(labels: Labels, names: Sequence[str], folds: int | None) -> None:
+def _check(labels: _Labels, names: Sequence[str], folds: int | None) -> None:
     counts = np.bincount(labels, minlength=len(names))
     rarest = int(counts.argmin())
     if counts[rarest] < (folds or 1):

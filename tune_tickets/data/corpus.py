@@ -10,7 +10,7 @@ from pathlib import Path
 from tune_tickets.data.files import PREFIX, read_bundled, read_hub
 from tune_tickets.errors import DataError
 
-REVIEWS = "bundled/reviews"
+_REVIEWS = "bundled/reviews"
 _BOTH = ("bundled/rotten-tomatoes", "bundled/imdb")
 _HUB = re.compile(r"(?P<id>[\w.-]+/[\w.-]+):(?P<subset>[\w.-]+)")
 
@@ -18,7 +18,7 @@ _HUB = re.compile(r"(?P<id>[\w.-]+/[\w.-]+):(?P<subset>[\w.-]+)")
 def read_corpus(source: str) -> list[str]:
     """The texts of a bundled corpus, of a text file with one per line, of a folder of such files, or of the hub."""
     if source.startswith(PREFIX):
-        names = _BOTH if source == REVIEWS else (source,)
+        names = _BOTH if source == _REVIEWS else (source,)
         return [str(text) for name in names for text in read_bundled(name).column("text")]
     path = Path(source).expanduser()
     if not path.exists() and (hub := _HUB.fullmatch(source)):
@@ -27,7 +27,7 @@ def read_corpus(source: str) -> list[str]:
         raise DataError(
             f"the corpus {source!r} is neither 'task' nor a bundled one nor a file here. "
             f"Name a text file or a folder of them, a hub id and subset as 'id:subset', or one of "
-            f"{REVIEWS!r}, {_BOTH[0]!r}, {_BOTH[1]!r}."
+            f"{_REVIEWS!r}, {_BOTH[0]!r}, {_BOTH[1]!r}."
         )
     files = sorted([*path.glob("*.txt"), *path.glob("*.txt.gz")]) if path.is_dir() else [path]
     if not files:

@@ -53,13 +53,13 @@ class Table:
 
 def read_file(path: Path) -> Table:
     """The rows of a local file, chosen by its extension."""
-    reader = READERS.get(extension(path))
+    reader = _READERS.get(extension(path))
     if not path.exists():
         looked = "" if path.is_absolute() else f" in {Path.cwd()}, the folder the command is run in"
         raise DataError(f"{path}: no such file{looked}. Correct the path.")
     if reader is None:
         raise DataError(
-            f"{path}: cannot tell the format from the file name. Known extensions are {', '.join(READERS)}, "
+            f"{path}: cannot tell the format from the file name. Known extensions are {', '.join(_READERS)}, "
             "each also with .gz; rename or convert the file."
         )
     try:
@@ -177,7 +177,7 @@ def _read_parquet(name: str, content: bytes) -> Table:
     return Table(name, {column: table[column].to_pylist() for column in table.column_names})
 
 
-READERS: dict[str, Callable[[str, bytes], Table]] = {
+_READERS: dict[str, Callable[[str, bytes], Table]] = {
     ".csv": _read_csv,
     ".tsv": _read_tsv,
     ".jsonl": _read_jsonl,
@@ -295,4 +295,4 @@ def _is_local(source: str) -> bool:
     if source.startswith(PREFIX) or path.is_file():
         return True
     looks_like_path = path.is_absolute() or source.startswith((".", "~")) or len(path.parts) > 2
-    return not path.is_dir() and (looks_like_path or extension(path) in READERS)
+    return not path.is_dir() and (looks_like_path or extension(path) in _READERS)

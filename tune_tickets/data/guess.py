@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from tune_tickets.config.task import Rows, Task
 from tune_tickets.data.files import Table
-from tune_tickets.data.labels import label_names
-from tune_tickets.data.rows import Example, examples, is_empty
+from tune_tickets.data.rows import Example, examples, is_empty, label_names
 from tune_tickets.data.splits import unique
 from tune_tickets.errors import DataError
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
-from tune_tickets.config.task import Task, Twin, TwinTrain
+from tune_tickets.config.task import REVERSED, Planted, Task, Twin, TwinTrain
 from tune_tickets.data.files import Table, read_source
-from tune_tickets.data.labels import label_names, label_words
-from tune_tickets.data.rows import Example, examples
+from tune_tickets.data.rows import Example, examples, label_names, label_words
 from tune_tickets.data.splits import in_order, take, text_key, unique, without
 from tune_tickets.errors import DataError
 
@@ -79,7 +78,7 @@ def _load_train_rows(
     return tuple(Example(row.texts, numbers[row.label]) for row in kept) * train.copies
 
 
-def split_twin(rows: Sequence[TwinExample], report: int, select: int, seed: int) -> list[tuple[TwinExample, ...]]:
+def _split_twin(rows: Sequence[TwinExample], report: int, select: int, seed: int) -> list[tuple[TwinExample, ...]]:
     """Report and select rows, with the shares of labels and groups of the whole."""
     strata = sorted({(row.label, row.group or "") for row in rows})
     known = {text_key(row): row for row in rows}
@@ -105,7 +104,7 @@ def _load(twin: Twin, task: Task, names: Sequence[str], seed: int) -> TwinData:
             f"{table.name}. Say in merge which do, or rename labels in labels."
         )
     _check_merge(twin, names, labels)
-    report, select = split_twin(rows, twin.rows.report, twin.rows.select, seed)
+    report, select = _split_twin(rows, twin.rows.report, twin.rows.select, seed)
     answers = tuple(classes[name] for name in names)
     return TwinData(twin.name, select, report, labels, answers, twin.metric, twin.restrict)
 
@@ -171,3 +170,62 @@ def _fingerprint(labels: Sequence[str], rows: Iterable[TwinExample]) -> str:
     for row in rows:
         digest.update(json.dumps([row.texts, row.label, row.group]).encode() + b"\n")
     return digest.hexdigest()
+
+
+AGREEING, MISLEADING = "agreeing", "misleading"
+"""The groups of the reversed twin: rows that carry their own label's marker, and the others."""
+
+
+def check_markers(planted: Planted, names: Sequence[str]) -> None:
+    """Every label has a marker."""
+    if len(planted.markers) != len(names):
+        raise DataError(
+            f"task.planted.markers names {len(planted.markers)} markers, but the labels are "
+            f"{', '.join(map(repr, names))}: write one marker per label, in this order."
+        )
+
+
+def plant(rows: Sequence[Example], markers: Sequence[str], share: float, seed: int) -> tuple[Example, ...]:
+    """The rows in their order, each behind a marker: of every label round(share x rows) carry its own.
+
+    Which ones is decided by the seed and the text. The others carry the markers of the other labels in turn.
+    """
+    marks: dict[Example, str] = {}
+    for label in sorted({row.label for row in rows}):
+        same = in_order((row for row in rows if row.label == label), seed, "planted")
+        agreeing = round(share * len(same))
+        others = [marker for index, marker in enumerate(markers) if index != label]
+        for index, row in enumerate(same):
+            marks[row] = markers[label] if index < agreeing else others[(index - agreeing) % len(others)]
+    return tuple(replace(row, texts=(f"{marks[row]} {row.texts[0]}", *row.texts[1:])) for row in rows)
+
+
+def marker_of(row: Example, markers: Sequence[str]) -> int | None:
+    """Which marker the row carries, by its number: the bias feature of a planted task; None without one."""
+    first = row.texts[0].split(maxsplit=1)[:1]
+    return markers.index(first[0]) if first and first[0] in markers else None
+
+
+def reversed_twin(
+    rows: Sequence[Example], planted: Planted, names: tuple[str, ...], seed: int
+) -> tuple[TwinData, tuple[Example, ...]]:
+    """The OOD twin of a planted task from rows of its own, and those of its rows that may be trained on."""
+    trained, measured = take(rows, (planted.train_rows,))
+    report, select = _split_twin(
+        [TwinExample(row.texts, row.label) for row in measured], planted.rows.report, planted.rows.select, seed
+    )
+    twin = TwinData(
+        name=REVERSED,
+        select=_grouped(plant(select, planted.markers, planted.ood_strength, seed), planted.markers),
+        report=_grouped(plant(report, planted.markers, planted.ood_strength, seed), planted.markers),
+        labels=names,
+        answers=tuple(range(len(names))),
+        metric="accuracy",
+        restrict=False,
+    )
+    return twin, plant(trained, planted.markers, planted.ood_strength, seed)
+
+
+def _grouped(rows: Sequence[Example], markers: Sequence[str]) -> tuple[TwinExample, ...]:
+    groups = (AGREEING if marker_of(row, markers) == row.label else MISLEADING for row in rows)
+    return tuple(TwinExample(row.texts, row.label, group) for row, group in zip(rows, groups, strict=True))

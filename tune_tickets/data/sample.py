@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 
 from tune_tickets.config.task import Task
 from tune_tickets.data.files import Table, read_held_out, read_source
-from tune_tickets.data.labels import match_labels
-from tune_tickets.data.rows import Example, examples, rows_digest
+from tune_tickets.data.rows import Example, examples, match_labels, rows_digest
 from tune_tickets.data.splits import in_order, take, unique
 from tune_tickets.data.task import attack_sample, load_task
 from tune_tickets.errors import DataError

@@ -10,16 +10,16 @@ from dataclasses import dataclass
 
 from tune_tickets.data.rows import Example
 
-Key = tuple[str, ...]
+_Key = tuple[str, ...]
 
 
-def text_key(example: Example) -> Key:
+def text_key(example: Example) -> _Key:
     """The texts without differences of case and white space; rows of equal key are duplicates."""
     return tuple(" ".join(text.split()).casefold() for text in example.texts)
 
 
 @dataclass(frozen=True)
-class Unique:
+class _Unique:
     """Rows of which no two have the same text."""
 
     rows: tuple[Example, ...]
@@ -27,9 +27,9 @@ class Unique:
     conflicts: int
 
 
-def unique(rows: Iterable[Example]) -> Unique:
+def unique(rows: Iterable[Example]) -> _Unique:
     """One row per text; a text that stands under two labels goes altogether, for neither can be trusted."""
-    groups: defaultdict[Key, list[Example]] = defaultdict(list)
+    groups: defaultdict[_Key, list[Example]] = defaultdict(list)
     for row in rows:
         groups[text_key(row)].append(row)
     kept: list[Example] = []
@@ -41,7 +41,7 @@ def unique(rows: Iterable[Example]) -> Unique:
             # The spelling that is kept must not depend on the order of the file.
             kept.append(min(group, key=lambda row: row.texts))
             duplicates += len(group) - 1
-    return Unique(tuple(kept), duplicates, conflicts)
+    return _Unique(tuple(kept), duplicates, conflicts)
 
 
 def in_order(rows: Iterable[Example], seed: int, purpose: str = "split") -> list[Example]:

@@ -8,10 +8,8 @@ from functools import cached_property
 
 from tune_tickets.config.task import Planted, Task
 from tune_tickets.data.files import Table, read_held_out, read_source
-from tune_tickets.data.labels import label_names
-from tune_tickets.data.ood import TwinData, load_train_rows, load_twin
-from tune_tickets.data.planted import check_markers, plant, reversed_twin
-from tune_tickets.data.rows import Example, examples
+from tune_tickets.data.ood import TwinData, check_markers, load_train_rows, load_twin, plant, reversed_twin
+from tune_tickets.data.rows import Example, examples, label_names
 from tune_tickets.data.splits import in_order, take, unique, without
 from tune_tickets.errors import DataError
 

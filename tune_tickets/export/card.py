@@ -24,7 +24,7 @@ TEXT = "a gripping, beautifully acted film"
 SECOND = "the film is good"
 
 PRUNED = """\
-from tune_tickets import load_ticket
+from tune_tickets.models.loading import load_ticket
 ticket = load_ticket(".")
 print(ticket.predict([{row}]))
 """

@@ -4,8 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tune_tickets.attacks.figures import figures
-from tune_tickets.attacks.rows import RowResult
+from tune_tickets.attacks.records import RowResult, figures
 from tune_tickets.attacks.threat import ThreatModel
 from tune_tickets.engine.stage import Stage, StageResult
 from tune_tickets.results.records import AttackFigures, MaskedAccuracy

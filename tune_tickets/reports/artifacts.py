@@ -7,8 +7,7 @@ from pathlib import Path
 
 from ruamel.yaml import YAML
 
-from tune_tickets.attacks.figures import read_parquet, write_parquet
-from tune_tickets.attacks.rows import AttackRecord
+from tune_tickets.attacks.records import AttackRecord, read_parquet, write_parquet
 from tune_tickets.config import Settings
 from tune_tickets.engine.stage import StageResult
 from tune_tickets.engine.store import Store

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tune_tickets.attacks.under_attack import Measurement
+from tune_tickets.attacks.records import Measurement
 from tune_tickets.reports.comparisons import sentence
 from tune_tickets.results.records import Comparison, Substitution
 

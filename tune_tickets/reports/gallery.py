@@ -13,8 +13,7 @@ import optuna
 from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 from optuna.trial import FrozenTrial, TrialState
 
-from tune_tickets.attacks.changes import Piece, pieces
-from tune_tickets.attacks.rows import AttackRecord
+from tune_tickets.attacks.records import AttackRecord, Piece, pieces
 from tune_tickets.config import Experiment, load_experiment
 from tune_tickets.config.domain import Choice, LogUniform
 from tune_tickets.engine.store import Store

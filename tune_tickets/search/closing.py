@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Literal, TypeVar, get_args
 
-from tune_tickets.attacks.changes import sample_substitutions
+from tune_tickets.attacks.records import sample_substitutions
 from tune_tickets.attacks.threat import ThreatModel
 from tune_tickets.config import Experiment, Settings
 from tune_tickets.config.objective import Objective

@@ -4,7 +4,7 @@ from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tune_tickets.attacks.figures import write_parquet
+from tune_tickets.attacks.records import write_parquet
 from tune_tickets.attacks.run import AttackRecord, AttackRow, attack_rows
 from tune_tickets.attacks.threat import ThreatModel
 from tune_tickets.attacks.victim import Victim

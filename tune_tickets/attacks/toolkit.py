@@ -8,43 +8,12 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache, lru_cache
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from tune_tickets.attacks.threat import NEGATIONS_FILE
+from tune_tickets.attacks.resource_table import CACHE_VARIABLE, cache_folder
 from tune_tickets.errors import ResourceError
-
-MAX_WORD_LENGTH = 40
-"""Longer strings (addresses, codes, one endless word) are left alone."""
-
-
-@lru_cache(maxsize=2**16)
-def is_protected(word: str) -> bool:
-    """Whether the word must stay as it is; case does not matter."""
-    lowered = word.lower().replace("’", "'")
-    return (
-        lowered in negations() or lowered.endswith("n't") or lowered in stop_words() or len(lowered) > MAX_WORD_LENGTH
-    )
-
-
-@cache
-def negations() -> frozenset[str]:
-    """The words that turn a sentence round: not, never, hardly, without."""
-    lines = NEGATIONS_FILE.read_text(encoding="utf-8").splitlines()
-    return frozenset(word for line in lines if not line.startswith("#") for word in line.split())
-
-
-@cache
-def stop_words() -> frozenset[str]:
-    """scikit-learn's English stop words, in place of NLTK's, which would have to be downloaded."""
-    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
-
-    return frozenset(ENGLISH_STOP_WORDS)
-
-
-CACHE_VARIABLE = "TUNE_TICKETS_CACHE"
 
 # TextAttack's import sets all of these for the whole process.
 _OVERWRITTEN = (
@@ -62,12 +31,6 @@ _MARKER = "post_install_check_3"  # where it stands, TextAttack believes its dow
 _QUIET_LOGGERS = frozenset({"textattack.shared.utils.install", "flair"})
 
 _lock = threading.Lock()
-
-
-def cache_folder() -> Path:
-    """The folder for what the attacks write: TUNE_TICKETS_CACHE, else `tune_tickets` in the user's cache folder."""
-    named = os.environ.get(CACHE_VARIABLE)
-    return Path(named) if named else Path.home() / ".cache" / "tune_tickets"
 
 
 def import_textattack() -> ModuleType:
@@ -140,7 +103,8 @@ def _untouched_logging() -> Iterator[None]:
 def _stop_words_at_hand() -> Iterator[None]:
     # A class body deep in TextAttack asks NLTK for stop words that would have to be downloaded.
     corpus = importlib.import_module("nltk.corpus")
-    with _replaced(corpus, "stopwords", SimpleNamespace(words=lambda language: sorted(stop_words()))):
+    listed = importlib.import_module("sklearn.feature_extraction.text").ENGLISH_STOP_WORDS
+    with _replaced(corpus, "stopwords", SimpleNamespace(words=lambda language: sorted(listed))):
         yield
 
 

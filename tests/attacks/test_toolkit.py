@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from tune_tickets.attacks.resources import cache_folder, import_textattack
+from tune_tickets.attacks.resource_table import cache_folder
+from tune_tickets.attacks.toolkit import import_textattack
 from tune_tickets.errors import ResourceError
 
 SCRIPT = """
@@ -23,7 +24,7 @@ existing = logging.getLogger("somebody.else")
 handler = logging.FileHandler(sys.argv[1], mode="w")
 existing.addHandler(handler)
 
-from tune_tickets.attacks.resources import import_textattack
+from tune_tickets.attacks.toolkit import import_textattack
 textattack = import_textattack()
 assert import_textattack() is textattack
 textattack.shared.utils.words_from_text("\\u8fd9\\u90e8\\u7535\\u5f71")  # jieba builds its dictionary
