@@ -1,0 +1,1 @@
+"""What searches leave behind: records, metrics, the objective, statistics, the results folder."""

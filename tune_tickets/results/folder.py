@@ -1,0 +1,238 @@
+"""The results folder: one experiment's configuration, databases, summary, attacked texts and best ticket."""
+
+import json
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from io import StringIO
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+from ruamel.yaml import YAML
+
+from tune_tickets.config import Experiment, Settings, load_experiment
+from tune_tickets.engine.files import sync_folder
+from tune_tickets.errors import ConfigError, TicketsError
+from tune_tickets.results.records import TrialRecord
+
+DEFAULT_ROOT = Path("results")
+
+
+@dataclass(frozen=True)
+class Results:
+    """The paths inside a results folder."""
+
+    folder: Path
+    store_url: str
+
+    @property
+    def config(self) -> Path:
+        """The resolved configuration."""
+        return self.folder / "config.yaml"
+
+    @property
+    def optuna(self) -> Path:
+        """Optuna's database."""
+        return self.folder / "optuna.db"
+
+    @property
+    def mlflow(self) -> Path:
+        """MLflow's database."""
+        return self.folder / "mlflow.db"
+
+    @property
+    def ticket(self) -> Path:
+        """The best ticket."""
+        return self.folder / "best_ticket.safetensors"
+
+    def ticket_on(self, task: str) -> Path:
+        """The best ticket as trained on a further task."""
+        return self.folder / ticket_name(task)
+
+    @property
+    def attacked(self) -> Path:
+        """Folder of the attacked texts, one parquet file per trial and threat model."""
+        return self.folder / "attacked"
+
+    @property
+    def substitutions(self) -> Path:
+        """A sample of what the attacks changed, for a person to judge."""
+        return self.folder / "substitutions.txt"
+
+    @property
+    def pictures(self) -> Path:
+        """Folder of the pictures, each as SVG and PNG."""
+        return self.folder / "pictures"
+
+    @property
+    def confirmation(self) -> Path:
+        """The figures of the best tickets on report rows, once they were confirmed."""
+        return self.folder / "confirm.json"
+
+    @property
+    def report(self) -> Path:
+        """The report for a browser; beside it the same in Markdown."""
+        return self.folder / "report.html"
+
+    @property
+    def spent(self) -> Path:
+        """What all sessions of the search have spent."""
+        return self.folder / "spent.json"
+
+    @property
+    def trials(self) -> Path:
+        """Finished trials, one JSON record a line, written as they finish."""
+        return self.folder / "trials.jsonl"
+
+    @property
+    def search_id(self) -> str:
+        """Tells this search from others of the same experiment; the same in all its sessions."""
+        return self._identity.read_text(encoding="utf-8") if self._identity.exists() else ""
+
+    @property
+    def _identity(self) -> Path:
+        return self.folder / ".search"
+
+    def check(self, experiment: Experiment, resume: bool) -> None:
+        """Refuse to mix experiments: a folder is new, or holds the one to go on with."""
+        if self.config.exists():
+            if not resume:
+                raise ConfigError(
+                    f"{self.folder} holds an experiment already. Go on with it by --resume, "
+                    "or choose another folder with --output"
+                )
+            if load_experiment(self.config).digest != experiment.digest:
+                raise ConfigError(
+                    f"{self.config} differs from {experiment.source.file} with these overrides: "
+                    "only the same experiment can be resumed. Choose another folder with --output "
+                    "(finished stages are reused if it shares the store)"
+                )
+        elif resume:
+            raise ConfigError(f"{self.folder} holds no experiment to resume; leave out --resume to start one")
+
+    def open(self, experiment: Experiment) -> None:
+        """Make the folder."""
+        self.attacked.mkdir(parents=True, exist_ok=True)
+        if not self._identity.exists():
+            write_whole(self._identity, uuid.uuid4().hex)
+        write_whole(self.config, to_yaml(experiment))
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other drivers out while the block lasts; the system unlocks what a dead one has locked."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self.folder / ".lock", timeout=0)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise TicketsError(
+                f"another process runs or confirms the search in {self.folder}: two would draw the same trials. "
+                "Wait until it has ended, or end it"
+            ) from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def add_trial(self, trial: TrialRecord) -> None:
+        """Keep a finished trial; the line is on disk when this returns."""
+        with self.trials.open("a", encoding="utf-8") as stream:
+            if not _ends_a_line(self.trials):
+                stream.write("\n")  # a crash has cut the last line off: this one is not to be lost with it
+            stream.write(trial.model_dump_json() + "\n")
+            stream.flush()
+            os.fsync(stream.fileno())
+
+    def read_trials(self) -> list[TrialRecord]:
+        """Trials of earlier sessions; a line that was cut off or damaged is dropped."""
+        if not self.trials.exists():
+            return []
+        found: dict[str, TrialRecord] = {}
+        for line in self.trials.read_bytes().split(b"\n"):
+            try:
+                record = TrialRecord.model_validate(json.loads(line))
+            except ValueError:
+                continue
+            found[record.id] = record
+        return list(found.values())
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that the old one or the new one is found, also after the whole machine has gone down."""
+    partial = path.with_suffix(".partial")
+    with partial.open("w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(partial, path)
+    sync_folder(str(path.parent))
+
+
+def _ends_a_line(path: Path) -> bool:
+    with path.open("rb") as stream:
+        if stream.seek(0, os.SEEK_END) == 0:
+            return True
+        stream.seek(-1, os.SEEK_END)
+        return stream.read() == b"\n"
+
+
+def place_results(experiment: Experiment, output: Path | None) -> Results:
+    """Where an experiment goes. Chosen by us: `results/<name>-<time>`, all sharing `results/store`."""
+    if output is None:
+        stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
+        folder = DEFAULT_ROOT / f"{experiment.settings.name}-{stamp}"
+        store = DEFAULT_ROOT / "store"
+    else:
+        folder, store = output, output / "store"
+    url = experiment.settings.store or str(store.resolve())
+    return Results(folder.resolve(), url)
+
+
+def finished_results(folder: Path, settings: Settings, store: str | None) -> Results:
+    """A folder that a search has left, with its store: the one named, or the one in the folder or beside it."""
+    folder = folder.expanduser().resolve()
+    beside = [place for place in (folder / "store", folder.parent / "store") if place.is_dir()]
+    url = store or settings.store or (str(beside[0]) if beside else None)
+    if url is None:
+        raise ConfigError(f"the stage store of {folder} is neither in it nor beside it: name it with --store")
+    return Results(folder, url)
+
+
+def ticket_name(task: str) -> str:
+    """The file of the best ticket as trained on a further task."""
+    return f"best_ticket.{task}.safetensors"
+
+
+def best_ticket(source: str) -> str:
+    """The best ticket of a results folder; any other source as it is."""
+    folder = Path(source).expanduser()
+    ticket = Results(folder, store_url="").ticket
+    if not ticket.is_file() and (folder / "summary.json").is_file():
+        raise TicketsError(
+            f"{source} holds no best ticket: no trial of that search may win. Its closing table and selected.reason in "
+            "its summary.json say why"
+        )
+    if not ticket.is_file() and Results(folder, store_url="").config.is_file():
+        raise TicketsError(
+            f"{source} holds no best ticket yet: its search has not ended. Go on by tune-tickets resume {source}"
+        )
+    return str(ticket) if ticket.is_file() else source
+
+
+def experiment_beside(ticket: str) -> Path | None:
+    """The configuration of the search that left a ticket, while the ticket lies in its results folder."""
+    path = Path(ticket).expanduser()
+    config = Results(path.parent, store_url="").config
+    return config if path.is_file() and config.is_file() else None
+
+
+def to_yaml(experiment: Experiment) -> str:
+    """The resolved configuration as YAML that runs again."""
+    stream = StringIO()
+    yaml = YAML()
+    yaml.width = 120
+    yaml.dump(experiment.resolved(), stream)
+    return stream.getvalue()

@@ -1,0 +1,182 @@
+"""The objective: judge a ticket, bound what it can still reach, choose the best."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tune_tickets.config.objective import Constraint, Objective
+from tune_tickets.results.records import Outcome, TrialRecord
+
+LARGEST_DROP = 5.0
+"""% of the dense control's clean accuracy. SRNets 4.2.2: a worse model can gain on an imbalanced twin by guessing."""
+
+
+def doubtful_gains(outcome: Outcome, dense: Outcome | None) -> tuple[str, ...]:
+    """A sentence per OOD twin on which a model beats the dense control while it falls behind it on the task."""
+    if dense is None or outcome.clean.accuracy >= dense.clean.accuracy * (1 - LARGEST_DROP / 100.0):
+        return ()
+    drop = 100.0 * (1 - outcome.clean.accuracy / dense.clean.accuracy)
+    control = {twin.name: twin.value for twin in dense.ood}
+    return tuple(
+        f"gains {twin.value - control[twin.name]:.1f} points on {twin.name}, but clean accuracy drops by {drop:.1f}% "
+        f"of the dense control's (more than {LARGEST_DROP:g}%): no gain to count on"
+        for twin in outcome.ood
+        if twin.name in control and twin.value > control[twin.name]
+    )
+
+
+BELOW_FLOOR = "below the floor"
+NEAR_CONSTANT = "near-constant predictor"
+LOWER_IS_BETTER = ("flops",)
+"""Metrics in % of the dense model of which less is better."""
+_NOISE = 1e-9
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`values` are maximised. `objections` say why a ticket may not win; an infeasible ticket has negative values."""
+
+    values: tuple[float, ...]
+    objections: tuple[str, ...]
+
+    @property
+    def feasible(self) -> bool:
+        """Whether the ticket may win."""
+        return not self.objections
+
+
+def names(objective: Objective) -> tuple[str, ...]:
+    """The names of the values, in order; without slashes, which have a meaning to Ray Tune."""
+    if objective.kind != "pareto":
+        return ("objective",)
+    return tuple(f"{metric.replace('/', '.')}_value" for metric in objective.metrics)
+
+
+def judge(objective: Objective, outcome: Outcome, dense: Outcome | None) -> Verdict:
+    """The verdict on a ticket, measured against the dense control."""
+    return weigh(objective, outcome.metrics(), None if dense is None else dense.metrics())
+
+
+def weigh(objective: Objective, metrics: Mapping[str, float], dense: Mapping[str, float] | None) -> Verdict:
+    """The verdict by the metrics of a ticket and of the dense control.
+
+    A model that answers the same for everything cannot be attacked, so accuracy under attack alone, or in a sum, would
+    choose it. Where a floor or constraint is missed the value is minus the missing points in all: worse than every
+    feasible ticket (those are >= 0), yet better the less is missing, so that any sampler learns the way back. That is
+    the order of Optuna's constrained domination, in values that the early exit and a person can compare too.
+    """
+    missing = _floor(objective, dense) - metrics["clean"]
+    objections = []
+    if missing > _NOISE:
+        objections.append(f"{BELOW_FLOOR} by {missing:.1f} points of clean accuracy")
+    total = max(missing, 0.0)
+    for constraint in objective.constraints:
+        lacking = _lacking(constraint, metrics, dense)
+        if lacking > _NOISE:
+            objections.append(f"{constraint.text} is missed by {lacking:.1f} points")
+            total += lacking
+    objections += near_constant(objective, metrics)
+    values = _values(objective, metrics)
+    if objections:
+        values = tuple(-total / 100.0 - 1e-6 for _ in values)
+    return Verdict(values, tuple(objections))
+
+
+def near_constant(objective: Objective, metrics: Mapping[str, float]) -> tuple[str, ...]:
+    """What is to be said of a model, ticket or control, that answers almost the same for everything."""
+    share = metrics["majority_share"]
+    if share < 100.0 * objective.near_constant:
+        return ()
+    return (f"{NEAR_CONSTANT}: {share:.0f}% of rows get one label",)
+
+
+def _floor(objective: Objective, dense: Mapping[str, float] | None) -> float:
+    floors = [0.0]
+    if objective.floor_points is not None and dense is not None:
+        floors.append(dense["clean"] - objective.floor_points)
+    if objective.floor_clean is not None:
+        floors.append(objective.floor_clean)
+    return max(floors)
+
+
+def _lacking(constraint: Constraint, metrics: Mapping[str, float], dense: Mapping[str, float] | None) -> float:
+    """How many points are missing; at most 0 if the constraint is met."""
+    origin = 0.0
+    if constraint.relative_to == "dense":
+        assert dense is not None  # the schema asks for the control
+        origin = dense[constraint.metric]
+    if constraint.at_least is not None:
+        return origin + constraint.at_least - metrics[constraint.metric]
+    assert constraint.at_most is not None
+    return metrics[constraint.metric] - origin - constraint.at_most
+
+
+def _values(objective: Objective, metrics: Mapping[str, float]) -> tuple[float, ...]:
+    """In [0, 1] each, more is better."""
+    goods = {name: _goodness(name, metrics[name]) for name in objective.valued}
+    if objective.kind in ("pareto", "constrained"):
+        return tuple(goods.values())
+    if objective.kind == "harmonic":
+        return (0.0 if min(goods.values()) <= 0 else len(goods) / sum(1 / good for good in goods.values()),)
+    weights = objective.weighting
+    return (sum(weights[name] * good for name, good in goods.items()) / sum(weights.values()),)
+
+
+def _goodness(name: str, percent: float) -> float:
+    share = percent / 100.0
+    return max(0.0, 1.0 - share) if name in LOWER_IS_BETTER else share
+
+
+def reachable(objective: Objective, metrics: Mapping[str, float], dense: Outcome | None) -> tuple[float, ...]:
+    """The best values left for a ticket, given what is known of it and the most each accuracy under attack can be.
+
+    Exact, since no objective falls when an accuracy rises (what would is refused together with an early exit). What
+    has not been measured yet is taken at its best.
+    """
+    best = {name: 0.0 if name in LOWER_IS_BETTER else 100.0 for name in objective.terms} | dict(metrics)
+    return weigh(objective, best, None if dense is None else dense.metrics()).values
+
+
+def falling(objective: Objective) -> tuple[str, ...]:
+    """The constraints under which a rising accuracy under attack makes a ticket worse: no early exit is exact there."""
+    bounded = [each for each in objective.constraints if each.at_most is not None]
+    return tuple(each.text for each in bounded if not each.metric.startswith(("clean", "sparsity", "flops")))
+
+
+def beats(incumbent: Sequence[float], values: Sequence[float]) -> bool:
+    """Whether the incumbent is at least as good in every value and better in one."""
+    pairs = list(zip(incumbent, values, strict=True))
+    return all(best >= value for best, value in pairs) and any(best > value for best, value in pairs)
+
+
+def feasible(trials: list[TrialRecord]) -> list[TrialRecord]:
+    """Finished trials that may win."""
+    return [trial for trial in trials if trial.status == "complete" and trial.feasible and trial.values is not None]
+
+
+def front(trials: list[TrialRecord]) -> list[TrialRecord]:
+    """Feasible trials that no other beats in every value of a vector, or in clean accuracy and that under attack."""
+    candidates = feasible(trials)
+    return [trial for trial in candidates if not any(_dominates(other, trial) for other in candidates)]
+
+
+def ranked(trials: list[TrialRecord]) -> list[TrialRecord]:
+    """Feasible trials, best first. Vectors are ranked by their mean; ties go to the sparser, then the earlier trial."""
+    return sorted(feasible(trials), key=_rank, reverse=True)
+
+
+def _rank(trial: TrialRecord) -> tuple[float, float, int]:
+    assert trial.values is not None
+    value = sum(trial.values) / len(trial.values)
+    return value, -trial.metrics.get("parameters", 0.0), -trial.number
+
+
+def _dominates(one: TrialRecord, other: TrialRecord) -> bool:
+    pairs = list(zip(_figures(one), _figures(other), strict=True))
+    return all(a >= b for a, b in pairs) and any(a > b for a, b in pairs)
+
+
+def _figures(trial: TrialRecord) -> tuple[float, ...]:
+    assert trial.values is not None
+    if len(trial.values) > 1:
+        return trial.values
+    return tuple(trial.metrics[name] for name in ("clean", "aua") if name in trial.metrics)

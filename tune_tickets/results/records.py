@@ -1,0 +1,496 @@
+"""What trials, controls and confirmations leave behind, as plain data."""
+
+import re
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Record(BaseModel):
+    """Base of all records: unknown keys are errors, instances do not change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Training(Record):
+    """What training costs. A pass of a ticket counts as one of the whole model; seconds show that it is smaller."""
+
+    passes: float = Field(description="Forward and backward passes over all training rows, each adversarial pass one")
+    seconds: float = Field(description="Time in training steps, without loading and looks at the model")
+
+    def __add__(self, other: "Training") -> "Training":
+        return Training(passes=self.passes + other.passes, seconds=self.seconds + other.seconds)
+
+
+class Cost(Record):
+    """What it takes to get one trained model; what trials share is counted in full for each of them."""
+
+    retraining: Training = Field(description="Training the model itself, the ticket once it is drawn")
+    search: Training = Field(description="Training to find the ticket; 0 for controls and baselines")
+
+    @property
+    def total(self) -> Training:
+        """With the search."""
+        return self.retraining + self.search
+
+    def metrics(self) -> dict[str, float]:
+        """As one flat mapping, the names used in MLflow."""
+        own, total = self.retraining, self.total
+        passes = {"cost/passes": own.passes, "cost/passes_with_search": total.passes}
+        return passes | {"cost/seconds": own.seconds, "cost/seconds_with_search": total.seconds}
+
+
+class CostBaseline(Record):
+    """Adversarial training of the whole model: what the cost of a ticket is compared with."""
+
+    adversary: Literal["pgd", "freelb"]
+    trial: str | None = Field(description="The best trial that trained so; null if none did and it is computed")
+    steps: int = Field(description="K of the adversary")
+    epochs: int
+    passes: float
+    seconds: float | None = Field(description="Measured in the trial; null if computed")
+
+
+SUMMARY_SCHEMA = 1
+
+TrialStatus = Literal["complete", "pruned", "failed", "interrupted"]
+SearchStatus = Literal["finished", "interrupted", "stopped", "failed"]
+
+
+_HEADLINE = re.compile("clean|aua/.+|ood/[^/]+")
+
+
+def headline(metrics: dict[str, float]) -> dict[str, float]:
+    """The metrics that fit on a line: clean accuracy, accuracy under each attack and on each OOD twin."""
+    return {name: value for name, value in metrics.items() if _HEADLINE.fullmatch(name)}
+
+
+class StageRecord(Record):
+    """One stage a trial asked for."""
+
+    name: str
+    digest: str
+    cached: bool = Field(description="True if the result was there already, or another trial was computing it")
+    seconds: float = Field(description="Computing time of the stage itself, also when it was cached")
+    training: Training | None = Field(
+        None, description="What its training takes from the start, whoever computed it; null for other stages"
+    )
+    figures: dict[str, float] = Field(
+        default_factory=dict, description="What it found out about itself: how accurate a bias model or a teacher is"
+    )
+
+
+class CleanFigures(Record):
+    """Accuracy on unchanged select rows."""
+
+    rows: int
+    accuracy: float
+    interval: tuple[float, float]
+    majority_share: float = Field(description="Largest share of rows given one label; 100 is a constant predictor")
+    weighted_f1: float | None = Field(None, description="Mean F1 of the classes weighted by their rows")
+    sample: str = Field("", description="Digest of the rows: texts, labels and order")
+
+    def metrics(self) -> dict[str, float]:
+        """As one flat mapping."""
+        flat = {"clean": self.accuracy, "majority_share": self.majority_share}
+        flat["low/clean"], flat["high/clean"] = self.interval
+        return flat if self.weighted_f1 is None else flat | {"weighted_f1": self.weighted_f1}
+
+
+class MaskedAccuracy(Record):
+    """How well the masked language model of an attack guesses hidden tokens of texts it has not seen."""
+
+    top1: float
+    top10: float
+
+
+class AttackFigures(Record):
+    """One threat model against one model, with TextAttack's definitions."""
+
+    threat: str
+    fingerprint: str
+    rows: int
+    clean: float = Field(description="Clean% over the attacked rows")
+    accuracy_under_attack: float = Field(description="Aua%: failed attacks / all rows")
+    interval: tuple[float, float]
+    success_rate: float = Field(description="Suc%: successes / (successes + failures); 0 if nothing was attacked")
+    queries: float = Field(description="#Query: mean over attacked rows")
+    words_changed: float = Field(description="Mean % of words changed in successful attacks")
+    similarity: float | None = Field(description="Mean sentence similarity of successful attacks, -1 to 1")
+    skipped: int = Field(description="Rows the model got wrong before any change")
+    survived: tuple[bool, ...] = Field(description="Per attacked row: right before and after the attack")
+    sample: str = Field("", description="Digest of the attacked rows: texts, labels and order")
+    masked_lm: MaskedAccuracy | None = Field(
+        None, description="Of the masked language model fitted to propose words: % of hidden tokens guessed"
+    )
+    candidates: int = Field(0, description="Changed texts proposed, before any constraint; 0 if they were not counted")
+    rejected: dict[str, float] = Field(
+        default_factory=dict, description="% of the candidates that each constraint rejected, by its name"
+    )
+
+    def metrics(self) -> dict[str, float]:
+        """The figures as one flat mapping, every name ending with the threat model's (and the constraint's)."""
+        flat = {
+            "aua": self.accuracy_under_attack,
+            "low/aua": self.interval[0],
+            "high/aua": self.interval[1],
+            "suc": self.success_rate,
+            "queries": self.queries,
+            "words_changed": self.words_changed,
+            "skipped": float(self.skipped),
+        }
+        if self.similarity is not None:
+            flat["similarity"] = self.similarity
+        if self.masked_lm is not None:
+            flat |= {"masked_lm_top1": self.masked_lm.top1, "masked_lm_top10": self.masked_lm.top10}
+        if self.candidates:
+            flat["candidates"] = float(self.candidates)
+        named = {f"{name}/{self.threat}": value for name, value in flat.items()}
+        return named | {f"rejected/{self.threat}/{name}": share for name, share in self.rejected.items()}
+
+
+def attack_metrics(attacks: Iterable[AttackFigures]) -> dict[str, float]:
+    """The figures of several threat models as one flat mapping, and the mean of their accuracies as `aua`."""
+    found = list(attacks)
+    flat = {name: value for figures in found for name, value in figures.metrics().items()}
+    mean = sum(figures.accuracy_under_attack for figures in found) / len(found) if found else None
+    return flat if mean is None else flat | {"aua": mean}
+
+
+class OodFigures(Record):
+    """One model on select rows of an out-of-distribution twin of the task."""
+
+    name: str = Field(description="Of the twin")
+    metric: Literal["accuracy", "weighted_f1"]
+    value: float
+    interval: tuple[float, float] = Field(description="Wilson's for accuracy, a bootstrap over rows for weighted F1")
+    rows: int
+    groups: dict[str, float] = Field(description="Accuracy by group, such as HANS's heuristics; empty without groups")
+    right: tuple[bool, ...] = Field(description="Per row: whether the answer counts as the label")
+    sample: str = Field("", description="Digest of the rows: texts, labels and order")
+
+    def metrics(self) -> dict[str, float]:
+        """As one flat mapping: `ood/<twin>`, its interval, and `ood/<twin>/<group>`."""
+        name = f"ood/{self.name}"
+        low, high = self.interval
+        whole = {name: self.value, f"low/{name}": low, f"high/{name}": high}
+        return whole | {f"{name}/{group}": value for group, value in self.groups.items()}
+
+
+class Sparsity(Record):
+    """What a ticket has lost."""
+
+    heads: float
+    neurons: float
+    weights: float = Field(0.0, description="Share of single weights cut from the masked matrices")
+    parameters: int = Field(description="Parameters without embeddings")
+    parameters_total: int
+    parameters_dense: int = Field(description="The same count of the dense model, without embeddings")
+
+    @property
+    def overall(self) -> float:
+        """% of the parameters without embeddings that are gone, whether as heads, neurons or single weights."""
+        return 100.0 * (1.0 - self.parameters / self.parameters_dense)
+
+
+class MaskedHead(MaskedAccuracy):
+    """The masked-LM head with which a ticket was searched on masked text, by what it guessed before the search."""
+
+    fitted: bool = Field(description="Whether the checkpoint has none, so that one was fitted first")
+
+
+class TransferFigures(Record):
+    """The ticket of a trial on a further task: drawn by the same scores, trained and measured there."""
+
+    name: str = Field(description="Of the task, as under `transfer`")
+    outcome: "Outcome"
+    stages: tuple[StageRecord, ...] = Field(description="Those asked for beside the trial's own")
+
+
+class Outcome(Record):
+    """Everything measured of one trained model."""
+
+    clean: CleanFigures
+    attacks: tuple[AttackFigures, ...]
+    sparsity: Sparsity
+    ood: tuple[OodFigures, ...] = ()
+    flops: float | None = Field(
+        None,
+        description="Forward FLOPs in % of the dense model's: a proxy of latency that does not depend on the machine",
+    )
+    flags: tuple[str, ...] = ()
+    notes: tuple[str, ...] = Field((), description="What must be known of the figures; does not bar the model")
+    retrain_digest: str = Field(description="Stage whose weights these figures belong to")
+    draw_digest: str | None = Field(None, description="Stage that drew the ticket; null for the whole model")
+    mask: str | None = Field(None, description="Digest of the mask itself: equal for equal tickets")
+    masked_head: MaskedHead | None = Field(None, description="Of tickets searched on masked text: the head used there")
+    transfers: tuple[TransferFigures, ...] = Field((), description="The same ticket on further tasks")
+
+    def metrics(self) -> dict[str, float]:
+        """The figures as one flat mapping, the names used in MLflow and in the summary."""
+        flat = self.clean.metrics() | attack_metrics(self.attacks)
+        for twin in self.ood:
+            flat |= twin.metrics()
+        if self.ood:
+            flat["ood"] = sum(twin.value for twin in self.ood) / len(self.ood)
+        flat["sparsity"] = self.sparsity.overall
+        flat["sparsity/heads"] = self.sparsity.heads
+        flat["sparsity/neurons"] = self.sparsity.neurons
+        flat["sparsity/weights"] = self.sparsity.weights
+        flat["parameters"] = float(self.sparsity.parameters)
+        if self.flops is not None:
+            flat["flops"] = self.flops
+        return flat | self._transfer_metrics(flat)
+
+    def _transfer_metrics(self, own: dict[str, float]) -> dict[str, float]:
+        """The figures of every further task under its name, and the means of clean and aua over all tasks."""
+        found = {transfer.name: transfer.outcome.metrics() for transfer in self.transfers}
+        flat = {f"transfer/{task}/{name}": value for task, each in found.items() for name, value in each.items()}
+        for name in ("clean", "aua") if found else ():
+            values = [each[name] for each in (own, *found.values()) if name in each]
+            flat |= {f"mean/{name}": sum(values) / len(values)} if values else {}
+        return flat
+
+
+def cost_of(stages: Iterable[StageRecord], retrain_digest: str) -> Cost | None:
+    """The cost of the model that the stage `retrain_digest` trained; None if the stages do not tell."""
+    trained = {stage.digest: stage.training for stage in stages if stage.training is not None}
+    own = trained.pop(retrain_digest, None)
+    if own is None:
+        return None
+    return Cost(retraining=own, search=sum(trained.values(), Training(passes=0.0, seconds=0.0)))
+
+
+class TrialRecord(Record):
+    """One trial of the search."""
+
+    id: str
+    number: int
+    attempt: int = Field(1, description="1, or one more for each time it was tried again after an error")
+    status: TrialStatus
+    method: str = Field("", description="`method.kind` of the trial")
+    title: str = Field("", description="What tables call it: 'earlyrobust', 'PGD', 'robustt, shuffled + FreeLB'")
+    uses_ood_information: bool = Field(False, description="Whether its training or its value saw OOD rows")
+    params: dict[str, Any]
+    metrics: dict[str, float] = Field(default_factory=dict)
+    values: tuple[float, ...] | None = Field(None, description="What Optuna was told; one value, or the vector")
+    bound: tuple[float, ...] | None = Field(
+        None, description="Of a trial given up while attacked: the best values it could still have reached"
+    )
+    feasible: bool | None = Field(None, description="Whether the ticket may win (floor, near-constant check)")
+    outcome: Outcome | None = None
+    stages: tuple[StageRecord, ...] = ()
+    cost: Cost | None = None
+    error: str | None = None
+    rungs: tuple[tuple[int, float], ...] = Field((), description="Epoch and probe score, as the scheduler saw them")
+    seconds: float = 0.0
+
+
+class ControlRecord(Record):
+    """A dense fine-tune or a random ticket measured like a trial."""
+
+    kind: Literal["dense", "random"]
+    seed: int
+    like: str | None = Field(
+        None, description="The trial whose sparsity in every layer a random ticket has; null: the selected one"
+    )
+    title: str = Field("", description="What tables call it: 'finetune', 'FreeLB', 'random'")
+    outcome: Outcome
+    stages: tuple[StageRecord, ...]
+    cost: Cost | None = None
+
+    @property
+    def name(self) -> str:
+        """How people know it: 'dense', 'random-0', or 'random-t003-0' if it is like another trial than the winner."""
+        return self.kind if self.kind == "dense" else self.named(self.seed, self.like)
+
+    @staticmethod
+    def named(seed: int, like: str | None) -> str:
+        """What a random ticket is called."""
+        return f"random-{seed}" if like is None else f"random-{like}-{seed}"
+
+
+class EpochFigures(Record):
+    """A model as it is after an epoch of its training."""
+
+    epoch: int
+    clean: CleanFigures
+    attacks: tuple[AttackFigures, ...]
+
+    def metrics(self) -> dict[str, float]:
+        """As one flat mapping, the names of the summary."""
+        return self.clean.metrics() | attack_metrics(self.attacks)
+
+
+class EpochsRecord(Record):
+    """The selected trial or the dense control, attacked after every epoch of its training."""
+
+    model: str = Field(description="'t003' or 'dense'")
+    title: str = Field("", description="What tables call it")
+    epochs: tuple[EpochFigures, ...] = Field((), description="In their order; the last is the model itself")
+    left_out: str | None = Field(None, description="Why there are none")
+    stages: tuple[StageRecord, ...] = ()
+
+
+class Comparison(Record):
+    """A paired comparison of the selected ticket with another model on the same rows."""
+
+    other: str = Field(description="'dense', 'random-0' or 'trial 7'")
+    threat: str
+    difference: float = Field(description="Aua points, selected minus other")
+    p_value: float = Field(description="Exact McNemar test")
+    distinguishable: bool
+
+
+class OodComparison(Record):
+    """A paired comparison of the selected ticket with another model on the rows of an OOD twin."""
+
+    other: str = Field(description="'dense', 'random-0' or 'trial 7'")
+    twin: str
+    difference: float = Field(description="Points of the twin's metric, selected minus other")
+    p_value: float = Field(description="Exact McNemar test of the rows answered rightly")
+    distinguishable: bool
+
+
+class Detectable(Record):
+    """Points of accuracy two models must differ by for the rows to show it: 80% power in a two-sided 5% test."""
+
+    figure: str = Field(description="'clean' or 'ood/<twin>'")
+    rows: int
+    points: float
+    paired: bool = Field(description="On the same rows, by the share on which winner and dense control disagreed")
+
+
+class Substitution(Record):
+    """One change an attack made, with the words around it, for a person to judge."""
+
+    row: int = Field(description="Number of the attacked row")
+    left: str = Field(description="A few words of the original text before the change")
+    old: str = Field(description="The word or words replaced; empty if words were only put in")
+    new: str
+    right: str = Field(description="A few words of the original text after the change")
+    similarity: float | None = Field(
+        description="Of the whole attacked text and its original, -1 to 1; of attacks that worked"
+    )
+    successful: bool = Field(description="Whether the attack as a whole changed the answer")
+
+
+class ThreatRecord(Record):
+    """The name behind a column of figures."""
+
+    name: str
+    fingerprint: str
+    resources: dict[str, str]
+    substitutions: tuple[Substitution, ...] = Field((), description="A random sample of what the attack changed")
+    substitutions_of: str | None = Field(None, description="The model they were made against: 't003', 'dense'")
+
+
+class StageUse(Record):
+    """How often a kind of stage was asked for and how often it was computed."""
+
+    asked: int
+    computed: int
+    seconds: float
+
+
+class Selection(Record):
+    """The chosen trial and why."""
+
+    trial: str | None
+    ticket: str | None = Field(description="Path of the ticket file inside the results folder")
+    reason: str
+    comparisons: tuple[Comparison, ...] = ()
+    ood: tuple[OodComparison, ...] = ()
+
+
+class Summary(Record):
+    """`summary.json`. Fields are only ever added; a change of meaning raises `schema_version`."""
+
+    schema_version: int = SUMMARY_SCHEMA
+    experiment: str
+    config_digest: str
+    seed: int
+    status: SearchStatus
+    stopped_by: str | None = Field(None, description="What ended a search whose status is 'stopped' or 'failed'")
+    spent: dict[str, float] = Field(
+        default_factory=dict, description="CPU-, GPU- and wall-clock hours and money of all sessions; see search.budget"
+    )
+    trials: tuple[TrialRecord, ...]
+    controls: tuple[ControlRecord, ...]
+    epochs: tuple[EpochsRecord, ...] = Field((), description="With `controls.epochs`: attacks after every epoch")
+    selected: Selection
+    front: tuple[str, ...] = Field(description="Trials no other trial beats in every figure of the objective")
+    threat_models: tuple[ThreatRecord, ...]
+    cost_baselines: tuple[CostBaseline, ...] = Field((), description="PGD and FreeLB training of the whole model")
+    uses_ood_information: bool = Field(
+        False, description="Whether OOD rows entered a training or the objective of this search"
+    )
+    detectable: tuple[Detectable, ...] = Field((), description="For searches with OOD twins")
+    stages: dict[str, StageUse]
+    versions: dict[str, str]
+    total_seconds: float
+
+
+CONFIRM_SCHEMA = 1
+ModelKind = Literal["ticket", "dense", "random"]
+
+
+class SeedRun(Record):
+    """One model trained with one fresh seed and measured on the report rows."""
+
+    model: str = Field(description="'t003', 'dense' or 'random like t003'")
+    seed: int
+    status: Literal["complete", "failed"]
+    metrics: dict[str, float] = Field(default_factory=dict, description="As of a trial, but on report rows")
+    error: str | None = None
+    retrain_digest: str | None = Field(None, description="Stage whose weights these figures belong to")
+
+
+class Estimate(Record):
+    """The mean over the seeds that were measured, and its 95% interval (t over seeds)."""
+
+    mean: float
+    interval: tuple[float, float] | None = Field(description="Null with fewer than two seeds")
+    seeds: int = Field(description="How many seeds the mean is over")
+
+
+class ConfirmedModel(Record):
+    """One model over all seeds; failed ones are counted, not dropped."""
+
+    name: str
+    kind: ModelKind
+    trial: str | None = Field(description="The trial whose ticket it is, or whose ticket a random one is like")
+    title: str = Field(description="What tables call it")
+    params: dict[str, Any]
+    failed: int = Field(description="How many of the seeds failed")
+    estimates: dict[str, Estimate]
+    runs: tuple[SeedRun, ...]
+
+
+class SeedTest(Record):
+    """Paired t-test over the seeds that both models were measured with."""
+
+    ticket: str
+    other: str
+    metric: str
+    difference: float = Field(description="Points, ticket minus other, mean over seeds")
+    interval: tuple[float, float] | None
+    p_value: float | None = Field(description="Two-sided; null with fewer than two seeds")
+    seeds: int
+
+
+class Confirmation(Record):
+    """`confirm.json`."""
+
+    schema_version: int = CONFIRM_SCHEMA
+    experiment: str
+    config_digest: str
+    report_fingerprint: str = Field(description="Of the report rows, which nothing was chosen by")
+    rows: int = Field(description="Report rows")
+    attacked_rows: int = Field(description="How many of them were attacked, the same for every model and seed")
+    seeds: tuple[int, ...]
+    tickets: tuple[str, ...] = Field(description="The trials confirmed, best first by the objective on select rows")
+    models: tuple[ConfirmedModel, ...]
+    tests: tuple[SeedTest, ...]
+    total_seconds: float
