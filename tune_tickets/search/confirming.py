@@ -24,6 +24,7 @@ from tune_tickets.engine.store import Store
 from tune_tickets.errors import TicketsError
 from tune_tickets.reports.confirmed import estimates, tests
 from tune_tickets.results.folder import Results
+from tune_tickets.results.metrics import headline
 from tune_tickets.results.objective import ranked
 from tune_tickets.results.records import (
     Confirmation,
@@ -33,7 +34,6 @@ from tune_tickets.results.records import (
     SeedRun,
     Summary,
     TrialRecord,
-    headline,
 )
 from tune_tickets.search.observer import StageWatch
 from tune_tickets.search.preflight import preflight

@@ -17,6 +17,7 @@ from tune_tickets.engine.stage import StageKey
 from tune_tickets.engine.store import Store
 from tune_tickets.errors import StoreError, TicketsError
 from tune_tickets.reports.artifacts import stored_mask
+from tune_tickets.results.metrics import headline
 from tune_tickets.results.objective import front, ranked
 from tune_tickets.results.records import (
     ControlRecord,
@@ -25,7 +26,6 @@ from tune_tickets.results.records import (
     Outcome,
     TrialRecord,
     cost_of,
-    headline,
 )
 from tune_tickets.search.closing import trained_by
 from tune_tickets.search.progress import Event, Note, TrialFinished, TrialStarted
