@@ -81,7 +81,7 @@ def weigh(objective: Objective, metrics: Mapping[str, float], dense: Mapping[str
 
 
 def near_constant(objective: Objective, metrics: Mapping[str, float]) -> tuple[str, ...]:
-    """What is to be said of a model, ticket or control, that answers almost the same for everything."""
+    """An objection to a model (ticket or control) that gives almost all rows the same label."""
     share = metrics["majority_share"]
     if share < 100.0 * objective.near_constant:
         return ()
@@ -98,7 +98,7 @@ def _floor(objective: Objective, dense: Mapping[str, float] | None) -> float:
 
 
 def _lacking(constraint: Constraint, metrics: Mapping[str, float], dense: Mapping[str, float] | None) -> float:
-    """How many points are missing; at most 0 if the constraint is met."""
+    """How many points are missing; 0 or less if the constraint is met."""
     origin = 0.0
     if constraint.relative_to == "dense":
         assert dense is not None  # the schema asks for the control
