@@ -25,7 +25,7 @@ def test_metrics_carry_every_figure_of_an_attack_under_the_name_of_its_threat_mo
 
 
 def test_what_was_not_measured_is_left_out():
-    metrics = make_attack().metrics()
+    metrics = make_outcome(attacks=[make_attack()]).metrics()
     assert not [name for name in metrics if name.startswith(("candidates", "rejected", "similarity"))]
 
 

@@ -36,7 +36,7 @@ def test_accuracy_with_its_interval_and_groups():
     # Wilson by hand: (3 + z²/2 ± z sqrt(3·2/5 + z²/4)) / (5 + z²) with z² = 3.8415
     assert figures.interval == pytest.approx((23.07, 88.24), abs=0.01)
     assert (figures.rows, figures.sample) == (5, "digest")
-    assert figures.metrics()["ood/hans/overlap"] == pytest.approx(200 / 3)
+    assert figures.groups["overlap"] == pytest.approx(200 / 3)
 
 
 def test_weighted_f1_by_hand():

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tune_tickets.reports.table import say
+from tune_tickets.results.metrics import find, is_confirmed, lower_is_better
 from tune_tickets.results.records import Confirmation, ConfirmedModel, Estimate, SeedRun, SeedTest
 from tune_tickets.results.statistics import paired_t, t_interval
 
@@ -45,7 +46,7 @@ def failures(found: Confirmation) -> Iterator[str]:
 def cells(found: Confirmation) -> list[list[str]]:
     """A header, then a line per model: name, method, seeds, and the mean of every metric with its interval."""
     metrics = list(dict.fromkeys(name for model in found.models for name in model.estimates))
-    header = ["model", "method", "seeds", *(f"{metric} %" for metric in metrics)]
+    header = ["model", "method", "seeds", *map(_header, metrics)]
     figures = [[_estimate(model.estimates.get(metric)) for metric in metrics] for model in found.models]
     return [
         header,
@@ -60,9 +61,12 @@ def sentence(test: SeedTest) -> str:
     shown = f"{test.difference:+.1f} points, {_p_value(test.p_value)}, {test.seeds} seeds"
     if test.p_value >= ALPHA:
         return f"{test.metric}: {test.ticket} cannot be told from {test.other} ({shown})."
-    return (
-        f"{test.metric}: {test.ticket} is {'better' if test.difference > 0 else 'worse'} than {test.other} ({shown})."
-    )
+    return f"{test.metric}: {test.ticket} is {'better' if improves(test) else 'worse'} than {test.other} ({shown})."
+
+
+def improves(test: SeedTest) -> bool:
+    """Whether the difference is in the ticket's favour, by the direction of the metric."""
+    return test.difference < 0 if lower_is_better(test.metric) else test.difference > 0
 
 
 def _table(found: Confirmation) -> Table:
@@ -74,6 +78,11 @@ def _table(found: Confirmation) -> Table:
     for line in lines:
         table.add_row(*map(Text, line))
     return table
+
+
+def _header(metric: str) -> str:
+    row = find(metric)
+    return f"{metric} {'%' if row is None else row.unit}".strip()
 
 
 def _seeds(model: ConfirmedModel) -> str:
@@ -93,18 +102,10 @@ def _p_value(p_value: float) -> str:
     return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
 
 
-_FIGURES = ("clean", "aua", "ood")
-
-
-def is_figure(name: str) -> bool:
-    """Whether a metric is one that a confirmation makes a claim about: accuracies, clean, attacked and OOD."""
-    return name.split("/", 1)[0] in _FIGURES
-
-
 def estimates(runs: Sequence[SeedRun]) -> dict[str, Estimate]:
     """By metric, over the seeds that were measured."""
     done = [run for run in runs if run.status == "complete"]
-    names = dict.fromkeys(name for run in done for name in run.metrics if is_figure(name))
+    names = dict.fromkeys(name for run in done for name in run.metrics if is_confirmed(name))
     return {name: _confirmed_estimate([run.metrics[name] for run in done if name in run.metrics]) for name in names}
 
 

@@ -11,6 +11,8 @@ from rich.text import Text
 
 from tune_tickets.config.training import ADVERSARIES
 from tune_tickets.reports.comparisons import ood_sentences, verdict
+from tune_tickets.results.metrics import Metric, table
+from tune_tickets.results.metrics import shown as cell_text
 from tune_tickets.results.records import (
     AttackFigures,
     ControlRecord,
@@ -82,12 +84,10 @@ def groups(shown: Iterable[Row], plus_minus: str) -> list[Group]:
     own: Group = (
         Column(("", "method"), lambda row: row.method, words=True),
         Column(("", "obj."), lambda row: ", ".join(f"{value:z.3f}" for value in row.values) or ABSENT),
-        Column(("", "Clean%"), lambda row: _clean(row.outcome, plus_minus)),
+        *(_column(metric, plus_minus) for metric in _model_metrics("own") if _is_shown(metric, shown)),
     )
     size = (
-        Column(("cut%", "heads"), lambda row: f"{row.outcome.sparsity.heads:.1f}"),
-        Column(("", "neurons"), lambda row: f"{row.outcome.sparsity.neurons:.1f}"),
-        Column(("", "weights"), lambda row: f"{row.outcome.sparsity.weights:.1f}"),
+        *(_column(metric, plus_minus, "" if index else "cut%") for index, metric in enumerate(_model_metrics("size"))),
         Column(("params", "M"), lambda row: f"{row.outcome.sparsity.parameters / 1e6:.2f}"),
         Column(("", "total"), lambda row: f"{row.outcome.sparsity.parameters_total / 1e6:.2f}"),
     )
@@ -96,9 +96,23 @@ def groups(shown: Iterable[Row], plus_minus: str) -> list[Group]:
     names = [threat for threat, _ in threats]
     threats = dict.fromkeys(sorted(threats, key=lambda threat: names.index(threat[0])))
     attacks = [_threat_group(threat, fingerprint, ambiguous=names.count(threat) > 1) for threat, fingerprint in threats]
-    if any(twin.metric == "weighted_f1" for row in shown for twin in row.outcome.ood):
-        own = (*own, Column(("", "F1%"), lambda row: _weighted_f1(row.outcome)))
     return [own, *_twin_groups(shown), *attacks, size, *_cost_groups(shown)]
+
+
+def _model_metrics(group: str) -> list[Metric]:
+    """The metrics of a whole model that have a column."""
+    return [metric for metric in table() if metric.column and metric.group == group and not metric.family]
+
+
+def _is_shown(metric: Metric, shown: list[Row]) -> bool:
+    """Weighted F1 in distribution has a column only if a twin is measured by it."""
+    return metric.name != "weighted_f1" or any(
+        twin.metric == "weighted_f1" for row in shown for twin in row.outcome.ood
+    )
+
+
+def _column(metric: Metric, plus_minus: str, title: str = "") -> Column:
+    return Column((title, metric.column), lambda row: cell_text(metric, row.outcome, plus_minus) or ABSENT)
 
 
 def _twin_groups(shown: list[Row]) -> list[Group]:
@@ -159,11 +173,12 @@ def _threat_group(threat: str, fingerprint: str, ambiguous: bool) -> Group:
 
         return text
 
-    return (
-        Column((title, "Aua% [95%]"), cell(_aua)),
-        Column(("", "Suc%"), cell(lambda figures: f"{figures.success_rate:.1f}")),
-        Column(("", "#Query"), cell(lambda figures: f"{figures.queries:.1f}")),
-    )
+    def column(index: int, metric: Metric) -> Column:
+        above = "" if index else title
+        return Column((above, metric.column), cell(lambda figures: cell_text(metric, figures) or ABSENT))
+
+    attacked = [metric for metric in table() if metric.column and metric.family == "<threat>"]
+    return tuple(column(index, metric) for index, metric in enumerate(attacked))
 
 
 def _trial_row(trial: TrialRecord, outcome: Outcome, summary: Summary) -> Row:
@@ -180,21 +195,6 @@ def _trial_row(trial: TrialRecord, outcome: Outcome, summary: Summary) -> Row:
 def _control_row(control: ControlRecord, summary: Summary) -> Row:
     method, said = control.title or ABSENT, (*control.outcome.flags, *control.outcome.notes)
     return Row(control.name, method, control.outcome, control.cost, summary.cost_baselines, objections=said)
-
-
-def _clean(outcome: Outcome, plus_minus: str) -> str:
-    low, high = outcome.clean.interval
-    return f"{outcome.clean.accuracy:.1f} {plus_minus}{(high - low) / 2:.1f}"
-
-
-def _weighted_f1(outcome: Outcome) -> str:
-    """In distribution, beside a twin that is measured so."""
-    return ABSENT if outcome.clean.weighted_f1 is None else f"{outcome.clean.weighted_f1:.1f}"
-
-
-def _aua(figures: AttackFigures) -> str:
-    low, high = figures.interval
-    return f"{figures.accuracy_under_attack:.1f} [{low:.1f}-{high:.1f}]"
 
 
 def _twin(twin: OodFigures) -> str:

@@ -69,12 +69,12 @@ class Results:
 
     @property
     def confirmation(self) -> Path:
-        """The figures of the best tickets on report rows, once they were confirmed."""
+        """The metrics of the best tickets on report rows, written by `confirm`."""
         return self.folder / "confirm.json"
 
     @property
     def report(self) -> Path:
-        """The report for a browser; beside it the same in Markdown."""
+        """The report for a browser; the same folder holds it in Markdown."""
         return self.folder / "report.html"
 
     @property
@@ -97,7 +97,7 @@ class Results:
         return self.folder / ".search"
 
     def check(self, experiment: Experiment, resume: bool) -> None:
-        """Refuse to mix experiments: a folder is new, or holds the one to go on with."""
+        """Refuse to mix experiments: the folder must be new, or hold the experiment to resume."""
         if self.config.exists():
             if not resume:
                 raise ConfigError(
@@ -122,7 +122,7 @@ class Results:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep other drivers out while the block lasts; the system unlocks what a dead one has locked."""
+        """Lock out other drivers during the block; the system releases the lock of a process that died."""
         self.folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(self.folder / ".lock", timeout=0)
         try:
@@ -138,10 +138,10 @@ class Results:
             lock.release()
 
     def add_trial(self, trial: TrialRecord) -> None:
-        """Keep a finished trial; the line is on disk when this returns."""
+        """Append a finished trial; its line is on disk when this returns."""
         with self.trials.open("a", encoding="utf-8") as stream:
             if not _ends_a_line(self.trials):
-                stream.write("\n")  # a crash has cut the last line off: this one is not to be lost with it
+                stream.write("\n")  # a crash has cut off the last line: keep this one readable
             stream.write(trial.model_dump_json() + "\n")
             stream.flush()
             os.fsync(stream.fileno())
@@ -161,7 +161,7 @@ class Results:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file so that the old one or the new one is found, also after the whole machine has gone down."""
+    """Replace a file atomically: after a crash either the old or the new file is there, never a part."""
     partial = path.with_suffix(".partial")
     with partial.open("w", encoding="utf-8") as stream:
         stream.write(text)
@@ -180,7 +180,7 @@ def _ends_a_line(path: Path) -> bool:
 
 
 def place_results(experiment: Experiment, output: Path | None) -> Results:
-    """Where an experiment goes. Chosen by us: `results/<name>-<time>`, all sharing `results/store`."""
+    """The results folder of an experiment. Default: `results/<name>-<time>`, all with the store `results/store`."""
     if output is None:
         stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
         folder = DEFAULT_ROOT / f"{experiment.settings.name}-{stamp}"

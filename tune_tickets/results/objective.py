@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tune_tickets.config.objective import Constraint, Objective
+from tune_tickets.results.metrics import find, lower_is_better
 from tune_tickets.results.records import Outcome, TrialRecord
 
 LARGEST_DROP = 5.0
@@ -26,8 +27,6 @@ def doubtful_gains(outcome: Outcome, dense: Outcome | None) -> tuple[str, ...]:
 
 BELOW_FLOOR = "below the floor"
 NEAR_CONSTANT = "near-constant predictor"
-LOWER_IS_BETTER = ("flops",)
-"""Metrics in % of the dense model of which less is better."""
 _NOISE = 1e-9
 
 
@@ -82,7 +81,7 @@ def weigh(objective: Objective, metrics: Mapping[str, float], dense: Mapping[str
 
 
 def near_constant(objective: Objective, metrics: Mapping[str, float]) -> tuple[str, ...]:
-    """What is to be said of a model, ticket or control, that answers almost the same for everything."""
+    """An objection to a model (ticket or control) that gives almost all rows the same label."""
     share = metrics["majority_share"]
     if share < 100.0 * objective.near_constant:
         return ()
@@ -99,7 +98,7 @@ def _floor(objective: Objective, dense: Mapping[str, float] | None) -> float:
 
 
 def _lacking(constraint: Constraint, metrics: Mapping[str, float], dense: Mapping[str, float] | None) -> float:
-    """How many points are missing; at most 0 if the constraint is met."""
+    """How many points are missing; 0 or less if the constraint is met."""
     origin = 0.0
     if constraint.relative_to == "dense":
         assert dense is not None  # the schema asks for the control
@@ -123,7 +122,9 @@ def _values(objective: Objective, metrics: Mapping[str, float]) -> tuple[float, 
 
 def _goodness(name: str, percent: float) -> float:
     share = percent / 100.0
-    return max(0.0, 1.0 - share) if name in LOWER_IS_BETTER else share
+    if lower_is_better(name):
+        return max(0.0, 1.0 - share)
+    return 0.0 if share < 0 else share  # a metric from outside may be negative; only tickets that may not win are
 
 
 def reachable(objective: Objective, metrics: Mapping[str, float], dense: Outcome | None) -> tuple[float, ...]:
@@ -132,14 +133,23 @@ def reachable(objective: Objective, metrics: Mapping[str, float], dense: Outcome
     Exact, since no objective falls when an accuracy rises (what would is refused together with an early exit). What
     has not been measured yet is taken at its best.
     """
-    best = {name: 0.0 if name in LOWER_IS_BETTER else 100.0 for name in objective.terms} | dict(metrics)
+    best = {name: 0.0 if lower_is_better(name) else 100.0 for name in objective.terms} | dict(metrics)
     return weigh(objective, best, None if dense is None else dense.metrics()).values
 
 
 def falling(objective: Objective) -> tuple[str, ...]:
-    """The constraints under which a rising accuracy under attack makes a ticket worse: no early exit is exact there."""
-    bounded = [each for each in objective.constraints if each.at_most is not None]
-    return tuple(each.text for each in bounded if not each.metric.startswith(("clean", "sparsity", "flops")))
+    """The constraints that a ticket may still meet although its metrics at their best do not: no early exit is exact.
+
+    These bound a metric against its direction, such as `aua <= 90`, unless it is final before the first attack.
+    """
+    return tuple(each.text for each in objective.constraints if _against_direction(each))
+
+
+def _against_direction(constraint: Constraint) -> bool:
+    row = find(constraint.metric)
+    if row is not None and row.before_attack and row.names(constraint.metric):
+        return False
+    return (constraint.at_least is not None) == lower_is_better(constraint.metric)
 
 
 def beats(incumbent: Sequence[float], values: Sequence[float]) -> bool:

@@ -1,10 +1,11 @@
 """What trials, controls and confirmations leave behind, as plain data."""
 
-import re
 from collections.abc import Iterable
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from tune_tickets.results.metrics import epoch_values, mean_aua, outcome_values
 
 
 class Record(BaseModel):
@@ -58,14 +59,6 @@ TrialStatus = Literal["complete", "pruned", "failed", "interrupted"]
 SearchStatus = Literal["finished", "interrupted", "stopped", "failed"]
 
 
-_HEADLINE = re.compile("clean|aua/.+|ood/[^/]+")
-
-
-def headline(metrics: dict[str, float]) -> dict[str, float]:
-    """The metrics that fit on a line: clean accuracy, accuracy under each attack and on each OOD twin."""
-    return {name: value for name, value in metrics.items() if _HEADLINE.fullmatch(name)}
-
-
 class StageRecord(Record):
     """One stage a trial asked for."""
 
@@ -90,12 +83,6 @@ class CleanFigures(Record):
     majority_share: float = Field(description="Largest share of rows given one label; 100 is a constant predictor")
     weighted_f1: float | None = Field(None, description="Mean F1 of the classes weighted by their rows")
     sample: str = Field("", description="Digest of the rows: texts, labels and order")
-
-    def metrics(self) -> dict[str, float]:
-        """As one flat mapping."""
-        flat = {"clean": self.accuracy, "majority_share": self.majority_share}
-        flat["low/clean"], flat["high/clean"] = self.interval
-        return flat if self.weighted_f1 is None else flat | {"weighted_f1": self.weighted_f1}
 
 
 class MaskedAccuracy(Record):
@@ -129,34 +116,6 @@ class AttackFigures(Record):
         default_factory=dict, description="% of the candidates that each constraint rejected, by its name"
     )
 
-    def metrics(self) -> dict[str, float]:
-        """The figures as one flat mapping, every name ending with the threat model's (and the constraint's)."""
-        flat = {
-            "aua": self.accuracy_under_attack,
-            "low/aua": self.interval[0],
-            "high/aua": self.interval[1],
-            "suc": self.success_rate,
-            "queries": self.queries,
-            "words_changed": self.words_changed,
-            "skipped": float(self.skipped),
-        }
-        if self.similarity is not None:
-            flat["similarity"] = self.similarity
-        if self.masked_lm is not None:
-            flat |= {"masked_lm_top1": self.masked_lm.top1, "masked_lm_top10": self.masked_lm.top10}
-        if self.candidates:
-            flat["candidates"] = float(self.candidates)
-        named = {f"{name}/{self.threat}": value for name, value in flat.items()}
-        return named | {f"rejected/{self.threat}/{name}": share for name, share in self.rejected.items()}
-
-
-def attack_metrics(attacks: Iterable[AttackFigures]) -> dict[str, float]:
-    """The figures of several threat models as one flat mapping, and the mean of their accuracies as `aua`."""
-    found = list(attacks)
-    flat = {name: value for figures in found for name, value in figures.metrics().items()}
-    mean = sum(figures.accuracy_under_attack for figures in found) / len(found) if found else None
-    return flat if mean is None else flat | {"aua": mean}
-
 
 class OodFigures(Record):
     """One model on select rows of an out-of-distribution twin of the task."""
@@ -169,13 +128,6 @@ class OodFigures(Record):
     groups: dict[str, float] = Field(description="Accuracy by group, such as HANS's heuristics; empty without groups")
     right: tuple[bool, ...] = Field(description="Per row: whether the answer counts as the label")
     sample: str = Field("", description="Digest of the rows: texts, labels and order")
-
-    def metrics(self) -> dict[str, float]:
-        """As one flat mapping: `ood/<twin>`, its interval, and `ood/<twin>/<group>`."""
-        name = f"ood/{self.name}"
-        low, high = self.interval
-        whole = {name: self.value, f"low/{name}": low, f"high/{name}": high}
-        return whole | {f"{name}/{group}": value for group, value in self.groups.items()}
 
 
 class Sparsity(Record):
@@ -227,30 +179,14 @@ class Outcome(Record):
     masked_head: MaskedHead | None = Field(None, description="Of tickets searched on masked text: the head used there")
     transfers: tuple[TransferFigures, ...] = Field((), description="The same ticket on further tasks")
 
-    def metrics(self) -> dict[str, float]:
-        """The figures as one flat mapping, the names used in MLflow and in the summary."""
-        flat = self.clean.metrics() | attack_metrics(self.attacks)
-        for twin in self.ood:
-            flat |= twin.metrics()
-        if self.ood:
-            flat["ood"] = sum(twin.value for twin in self.ood) / len(self.ood)
-        flat["sparsity"] = self.sparsity.overall
-        flat["sparsity/heads"] = self.sparsity.heads
-        flat["sparsity/neurons"] = self.sparsity.neurons
-        flat["sparsity/weights"] = self.sparsity.weights
-        flat["parameters"] = float(self.sparsity.parameters)
-        if self.flops is not None:
-            flat["flops"] = self.flops
-        return flat | self._transfer_metrics(flat)
+    @property
+    def aua(self) -> float | None:
+        """The mean accuracy under all attacks; None without attacks."""
+        return mean_aua(self.attacks)
 
-    def _transfer_metrics(self, own: dict[str, float]) -> dict[str, float]:
-        """The figures of every further task under its name, and the means of clean and aua over all tasks."""
-        found = {transfer.name: transfer.outcome.metrics() for transfer in self.transfers}
-        flat = {f"transfer/{task}/{name}": value for task, each in found.items() for name, value in each.items()}
-        for name in ("clean", "aua") if found else ():
-            values = [each[name] for each in (own, *found.values()) if name in each]
-            flat |= {f"mean/{name}": sum(values) / len(values)} if values else {}
-        return flat
+    def metrics(self) -> dict[str, float]:
+        """All metrics as one flat mapping, with the names that MLflow and the summary use."""
+        return outcome_values(self)
 
 
 def cost_of(stages: Iterable[StageRecord], retrain_digest: str) -> Cost | None:
@@ -320,7 +256,7 @@ class EpochFigures(Record):
 
     def metrics(self) -> dict[str, float]:
         """As one flat mapping, the names of the summary."""
-        return self.clean.metrics() | attack_metrics(self.attacks)
+        return epoch_values(self)
 
 
 class EpochsRecord(Record):

@@ -25,6 +25,7 @@ from tune_tickets.reports.artifacts import TICKET_FILE, attacked_records
 from tune_tickets.reports.attacked import substitution_page
 from tune_tickets.reports.comparisons import comparisons, detectable_differences, ood_comparisons
 from tune_tickets.results.folder import Results
+from tune_tickets.results.metrics import table
 from tune_tickets.results.objective import doubtful_gains, feasible, front, near_constant, ranked
 from tune_tickets.results.records import (
     ControlRecord,
@@ -254,8 +255,9 @@ def _select(
 
 def why_chosen(best: list[TrialRecord]) -> str:
     """What the first of the tickets that may win is chosen for."""
-    metrics, said = best[0].metrics, {"clean": "clean", "aua": "under attack"}
-    figures = ", ".join(f"{word} {metrics[name]:.1f}%" for name, word in said.items() if name in metrics)
+    metrics = best[0].metrics
+    rows = [row for row in table() if row.over_tasks and row.name in metrics]
+    figures = ", ".join(f"{row.said} {metrics[row.name]:.1f}%" for row in rows)
     rank = f"the best of the {len(best)} tickets that may win" if len(best) > 1 else "the only ticket that may win"
     return f"{best[0].id} is {rank} ({figures})."
 

@@ -26,6 +26,7 @@ from tune_tickets.methods.given import keep_rows, keep_twins, rows_stage, twin_s
 from tune_tickets.methods.random import RandomTicket
 from tune_tickets.reports.confirmed import estimates, tests
 from tune_tickets.results.folder import Results
+from tune_tickets.results.metrics import headline
 from tune_tickets.results.objective import ranked
 from tune_tickets.results.records import (
     Confirmation,
@@ -35,7 +36,6 @@ from tune_tickets.results.records import (
     SeedRun,
     Summary,
     TrialRecord,
-    headline,
 )
 from tune_tickets.search.observer import StageWatch
 from tune_tickets.search.preflight import preflight

@@ -20,6 +20,7 @@ from tune_tickets.methods.finetune import FineTune
 from tune_tickets.methods.random import RandomTicket
 from tune_tickets.methods.stages import Retrain
 from tune_tickets.reports.artifacts import stored_mask
+from tune_tickets.results.metrics import headline
 from tune_tickets.results.objective import front, ranked
 from tune_tickets.results.records import (
     ControlRecord,
@@ -28,7 +29,6 @@ from tune_tickets.results.records import (
     Outcome,
     TrialRecord,
     cost_of,
-    headline,
 )
 from tune_tickets.search.closing import trained_by
 from tune_tickets.search.progress import Event, Note, TrialFinished, TrialStarted

@@ -21,8 +21,9 @@ from tune_tickets.engine.store import Store
 from tune_tickets.errors import TicketsError
 from tune_tickets.reports.artifacts import transfer_artifacts, trial_artifacts
 from tune_tickets.results.folder import Results, write_whole
+from tune_tickets.results.metrics import headline
 from tune_tickets.results.objective import names
-from tune_tickets.results.records import Outcome, StageRecord, TrialRecord, TrialStatus, cost_of, headline
+from tune_tickets.results.records import Outcome, StageRecord, TrialRecord, TrialStatus, cost_of
 from tune_tickets.search.progress import EpochReport, Event, Note, Progress, StageChanged, TrialFinished, TrialStarted
 from tune_tickets.search.searcher import TicketSearch, Unpickled
 from tune_tickets.search.trainable import BOUND, EPOCH, FAILED, PROBE

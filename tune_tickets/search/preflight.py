@@ -36,6 +36,7 @@ from tune_tickets.models.anatomy import Anatomy
 from tune_tickets.models.given import given_mask
 from tune_tickets.models.inspection import inspect_backbone, unreadable_markers
 from tune_tickets.models.source import backbone_fingerprint
+from tune_tickets.results.metrics import objective_names
 from tune_tickets.results.objective import falling
 from tune_tickets.search.space import trial_options, trials_wanted, warm_starts
 from tune_tickets.tickets.drawing import cut_count
@@ -124,15 +125,9 @@ def _threat(threat: ThreatModel) -> ThreatInput:
 
 
 def measured(settings: Settings) -> tuple[str, ...]:
-    """The metrics with a direction that every finished trial has: all but flops are the better the higher."""
-    attacked = tuple(f"aua/{threat.name}" for threat in threats_of(settings.evaluation))
-    twins = tuple(f"ood/{name}" for name in settings.task.twins)
-    apart = ("ood", *twins) if twins else ()
-    lost = ("sparsity", "sparsity/heads", "sparsity/neurons", "sparsity/weights", "flops")
-    own = ("clean", "aua", *attacked, "weighted_f1")
-    further = tuple(f"transfer/{task}/{name}" for task in settings.transfer for name in own)
-    means = ("mean/clean", "mean/aua") if further else ()
-    return (*own, *apart, *lost, *means, *further)
+    """The metrics with a direction that every finished trial has, by the metric table."""
+    threats = [threat.name for threat in threats_of(settings.evaluation)]
+    return objective_names(threats, settings.task.twins, settings.transfer)
 
 
 def check_objective(experiment: Experiment) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tune_tickets.errors import TicketsError
+from tune_tickets.results.metrics import headline
 from tune_tickets.results.records import (
     Confirmation,
     ConfirmedModel,
@@ -23,7 +24,6 @@ from tune_tickets.results.records import (
     SeedRun,
     Summary,
     TrialRecord,
-    headline,
 )
 from tune_tickets.tracking import runs as tagging
 from tune_tickets.tracking.coordinates import coordinates

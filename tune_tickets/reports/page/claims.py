@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tune_tickets.reports.comparisons import CAVEAT, ood_claims, sentence
-from tune_tickets.reports.confirmed import ALPHA
+from tune_tickets.reports.confirmed import ALPHA, improves
 from tune_tickets.reports.confirmed import sentence as seed_sentence
 from tune_tickets.reports.page.figures import anchor
 from tune_tickets.reports.page.source import Source
 from tune_tickets.reports.side_by_side import plain
+from tune_tickets.results.metrics import table
 from tune_tickets.results.records import Confirmation, ControlRecord, Cost, Outcome, StageRecord, Summary, TrialRecord
 
 Worth = Literal["better", "worse", "unknown", "note"]
@@ -41,7 +42,7 @@ def confirmed_claims(found: Confirmation, selected: str | None) -> tuple[tuple[C
     further: list[Claim] = []
     for test in found.tests:
         known = test.p_value is not None and test.p_value < ALPHA
-        claim = Claim(_worth(known, test.difference), seed_sentence(test))
+        claim = Claim(_worth(known, 1.0 if improves(test) else -1.0), seed_sentence(test))
         whole = not (test.metric.startswith("ood/") and test.metric.count("/") > 1)
         (main if whole and test.ticket == (selected or test.ticket) else further).append(claim)
     return tuple(main), tuple(further)
@@ -97,8 +98,8 @@ def details(summary: Summary) -> list[Detail]:
 
 def headline(metrics: Mapping[str, float]) -> str:
     """The figures that fit on a line."""
-    known = {"clean": "clean", "aua": "under attack", "ood": "OOD", "sparsity": "cut"}
-    return ", ".join(f"{said} {metrics[name]:.1f}%" for name, said in known.items() if name in metrics)
+    rows = [row for row in table() if row.said and row.name in metrics]
+    return ", ".join(f"{row.said} {metrics[row.name]:.{row.digits}f}{row.unit}" for row in rows)
 
 
 def duration(seconds: float) -> str:

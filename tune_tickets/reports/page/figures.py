@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tune_tickets.config.objective import Objective
 from tune_tickets.reports.table import BARRED, FRONT, SELECTED, Column, Group, Row, groups, packed
+from tune_tickets.results.metrics import table
 from tune_tickets.results.records import Summary
 
 MARKS = {SELECTED: "selected", FRONT: "front", BARRED: "barred"}
@@ -87,7 +88,6 @@ TICKS = 6
 MARGIN = 0.08
 _ORDER = ("barred", "", "front", "selected")
 """What is drawn first can be covered by what comes after it."""
-_NAMES = {"clean": "clean accuracy, %", "aua": "accuracy under attack, %", "sparsity": "parameters cut, %"}
 
 
 @dataclass(frozen=True)
@@ -169,8 +169,8 @@ def scatter(summary: Summary, objective: Objective, shown: Sequence[Row]) -> Sca
         for row in sorted(drawn, key=lambda row: _ORDER.index(MARKS.get(row.mark, "")))
     )
     return Scatter(
-        x_name=_NAMES.get(x_name, x_name),
-        y_name=_NAMES.get(y_name, y_name),
+        x_name=_axis_name(x_name),
+        y_name=_axis_name(y_name),
         points=points,
         x_ticks=x.ticks(),
         y_ticks=y.ticks(),
@@ -187,6 +187,10 @@ def axes(objective: Objective, metrics: Iterable[Mapping[str, float]]) -> tuple[
     if objective.kind == "pareto":
         return objective.metrics[0], objective.metrics[1]
     return ("clean", "aua") if any("aua" in each for each in metrics) else ("sparsity", "clean")
+
+
+def _axis_name(name: str) -> str:
+    return next((row.axis for row in table() if row.name == name and row.axis), name)
 
 
 def colours(methods: Iterable[str]) -> dict[str, int]:
