@@ -13,6 +13,7 @@ from pydantic.fields import FieldInfo
 from tune_tickets.config.domain import DOMAINS
 from tune_tickets.config.experiment import Settings
 from tune_tickets.config.loading import SEARCHABLE
+from tune_tickets.config.method import MethodSection, built_in_methods
 
 PAGE = "reference.md"
 _OPENING = """\
@@ -145,7 +146,9 @@ def _options(annotation: Any) -> list[Any]:  # noqa: ANN401 - any annotation
 def _schemas(annotation: Any) -> list[type[BaseModel]]:  # noqa: ANN401
     found: list[type[BaseModel]] = []
     for option in _options(annotation):
-        if isinstance(option, type) and issubclass(option, BaseModel):
+        if option is MethodSection:
+            found += built_in_methods().values()
+        elif isinstance(option, type) and issubclass(option, BaseModel):
             found.append(option)
         elif get_origin(option) in (tuple, dict):
             found += [schema for part in get_args(option) if part is not ... for schema in _schemas(part)]

@@ -6,8 +6,8 @@ import pytest
 
 from tests.search.test_pruning import experiment_in, finish
 from tune_tickets.cli.app import main
-from tune_tickets.engine.stage import VERSIONS
 from tune_tickets.engine.store import Store
+from tune_tickets.methods.stages import Draw
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_verify_finds_a_recipe_that_describes_another_stage(results, capsys, wri
 
 
 def test_a_recipe_of_an_earlier_version_of_the_code_is_not_damage(results, capsys, monkeypatch):
-    monkeypatch.setitem(VERSIONS, "draw", VERSIONS["draw"] + 1)
+    monkeypatch.setattr(Draw, "version", Draw.version + 1)
     assert call(capsys, "verify", results)[0] == 0
 
 

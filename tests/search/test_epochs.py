@@ -5,15 +5,19 @@ import pytest
 from tests.reports.conftest import make_outcome, make_trial
 from tests.search.test_gallery import Folder
 from tune_tickets.engine.runner import NotStored, StoreReader
+from tune_tickets.engine.stage import StageKey
 from tune_tickets.results.records import ControlRecord, EpochFigures
 from tune_tickets.search import controls as epochs
 from tune_tickets.search.controls import AS_IT_IS, LOST, epoch_records
 from tune_tickets.search.progress import Note, TrialFinished, TrialStarted
 from tune_tickets.search.trainable import TrialContext
 
+MODEL = {"seed": 0, "model": {}, "model_fingerprint": "m", "max_length": 8}
+DATA = StageKey("data", "ab", "ab")
 
-class FakePipeline:
-    """Fails for the stage that has `fails` among its inputs."""
+
+class FakeFlow:
+    """Fails for the stage that has `fails` in its retraining."""
 
     def __init__(self, settings, world, runner) -> None:
         self.settings, self.stages, self._runner = settings, [], runner
@@ -21,14 +25,14 @@ class FakePipeline:
     def after_every_epoch(self, stage, final):
         if isinstance(self._runner, StoreReader):
             raise NotStored("nothing was measured before")
-        if "fails" in stage.inputs:
+        if stage.retraining.get("fails"):
             raise RuntimeError("out of memory")
         return tuple(EpochFigures(epoch=epoch, clean=final.clean, attacks=final.attacks) for epoch in (1, 2))
 
 
 @pytest.fixture
 def folder(tiny_yaml, tmp_path, monkeypatch):
-    monkeypatch.setattr(epochs, "Flow", FakePipeline)
+    monkeypatch.setattr(epochs, "Flow", FakeFlow)
     return Folder(tiny_yaml, tmp_path / "out")
 
 
@@ -49,7 +53,9 @@ def measured(folder):
 
 def trained(folder, **inputs):
     """An outcome whose model the stage with these inputs has trained."""
-    return make_outcome().model_copy(update={"retrain_digest": folder.keep("retrain", inputs).digest})
+    return make_outcome().model_copy(
+        update={"retrain_digest": folder.keep("retrain", MODEL | inputs, upstream={"data": DATA}).digest}
+    )
 
 
 def test_the_winner_and_the_dense_control_are_attacked_after_every_epoch(folder, measured):
@@ -70,7 +76,7 @@ def test_what_was_not_retrained_or_cannot_be_told_is_left_out_with_the_reason(fo
 
 
 def test_one_that_fails_leaves_the_other_and_none_is_begun_at_the_end(folder, measured):
-    failing, other = trained(folder, retraining={}, fails=1), trained(folder, retraining={})
+    failing, other = trained(folder, retraining={"fails": 1}), trained(folder, retraining={})
     found, events = measured(failing, other)
     assert [record.model for record in found] == ["dense"]
     [failed] = [event for event in events if isinstance(event, TrialFinished) and event.status == "failed"]

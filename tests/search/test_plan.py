@@ -56,7 +56,7 @@ def test_a_search_over_methods_is_bounded_by_the_dearest_of_them(tiny_backbone, 
     planned = {stage.name: stage for stage in plan(experiment, world_of(experiment, look(experiment)), store, 128)}
     # Three trials and the dense control; each trial may be one by masks, which fine-tunes first.
     asked = [(name, stage.asked) for name, stage in planned.items() if name != "attack"]
-    assert asked == [("search", 3), ("masks", 3), ("draw", 3), ("retrain", 7), ("evaluate", 4)]
+    assert sorted(asked) == [("draw", 3), ("evaluate", 4), ("masks", 3), ("retrain", 7), ("search", 3)]
     # Two epochs of 8 steps with PGD-3's four passes.
     assert planned["retrain"].work == "64 passes of 16 rows"
 
@@ -104,10 +104,9 @@ TWINS = "task.planted={markers: [x, z], rows: {select: 16, report: 8}}"
 
 
 def test_masks_are_followed_on_every_twin_once_per_mask_training(planned):
-    # 2 epochs of 4 steps, a look after every third and the last.
     method = "{kind: srnets, epochs: 2.0, batch_size: 32, eval_interval: 3}"
     stages = planned(method, TWINS, "controls.random=true")
-    assert stages["ood_curve"] == (3, "3 masks, reversed 16 rows")
+    assert stages["ood_curve"] == (3, "<= 20 masks, reversed 16 rows")
     assert stages["ood"] == (3 + 2, "reversed 16 rows"), "controls have figures, and no curve"
     assert "ood_curve" not in planned(method)
     assert "ood_curve" not in planned("{kind: srnets, pruning: imp, sparsity: 0.3}", TWINS)
@@ -132,7 +131,7 @@ def test_winner_and_dense_control_are_attacked_after_all_epochs_but_the_last(pla
     overrides = ("retraining.epochs={choice: [2, 5]}", "evaluation.shard=3")
     without = planned("{kind: robustt}", *overrides)
     stages = planned("{kind: robustt}", *overrides, "controls.epochs=true")
-    assert stages["epochs"] == (2, "16 passes of 16 rows")
+    assert stages["epochs"] == (2, "40 passes of 16 rows"), "of the longest one"
     assert stages["evaluate"][0] - without["evaluate"][0] == 4 + 1
     assert stages["attack"][0] - without["attack"][0] == (4 + 1) * 3
     assert "epochs" not in without

@@ -13,9 +13,8 @@ from tune_tickets.config.method import built_in_methods
 from tune_tickets.engine.inventory import IN_USE, STALE_SECONDS, Entry, readable
 from tune_tickets.engine.node import NODES
 from tune_tickets.engine.stage import ExtensibleStage, kind_of_stage
-from tune_tickets.engine.store import BROKERS, CHECKPOINT, Store
+from tune_tickets.engine.store import BROKERS, CHECKPOINT, PRUNED, Store
 from tune_tickets.errors import TicketsError
-from tune_tickets.export.card import PRUNED
 from tune_tickets.results.folder import Results
 from tune_tickets.results.objective import front
 from tune_tickets.results.records import Confirmation, ControlRecord, EpochsRecord, Outcome, StageRecord, TrialRecord

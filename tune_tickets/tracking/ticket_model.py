@@ -12,7 +12,7 @@ class TicketModel(PythonModel):
 
     def load_context(self, context: Any) -> None:  # noqa: ANN401 - MLflow's own
         """Open the ticket among the artifacts."""
-        from tune_tickets.models.loading import load_ticket
+        from tune_tickets import load_ticket
 
         self.ticket = load_ticket(context.artifacts["ticket"])
 
