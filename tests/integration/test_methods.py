@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.test_search import runs_of
-from tune_tickets.models.loading import load_ticket
+from tune_tickets import load_ticket
 
 pytestmark = pytest.mark.integration
 YAML = """\

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tune_tickets.models.loading import load_ticket
+from tune_tickets import load_ticket
 
 pytestmark = pytest.mark.integration
 YAML = """\

@@ -9,7 +9,7 @@ import pytest
 from tests.integration import postgres
 from tests.integration.conftest import ROOT, TAG, left_behind
 from tests.tracking.test_registry import LOAD
-from tune_tickets.models.loading import load_ticket
+from tune_tickets import load_ticket
 
 MISSING = postgres.why_not()
 pytestmark = [pytest.mark.integration, pytest.mark.skipif(MISSING is not None, reason=MISSING or "")]

@@ -14,7 +14,7 @@ import pytest
 from optuna.trial import TrialState
 
 from tests.integration.conftest import TAG, left_behind
-from tune_tickets.models.loading import load_ticket
+from tune_tickets import load_ticket
 from tune_tickets.results.records import Summary
 
 pytestmark = pytest.mark.integration

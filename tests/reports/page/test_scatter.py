@@ -4,8 +4,8 @@ import pytest
 
 from tests.reports.conftest import make_attack, make_outcome, make_summary, make_trial
 from tune_tickets.config.objective import Objective
-from tune_tickets.reports.page.figures import BOTTOM, COLOURS, LEFT, RIGHT, axes, colours, scatter
-from tune_tickets.reports.table import TOP, rows
+from tune_tickets.reports.page.figures import BOTTOM, COLOURS, LEFT, RIGHT, TOP, axes, colours, scatter
+from tune_tickets.reports.table import rows
 
 
 def measured(number, clean, aua, **changes):
