@@ -1,8 +1,7 @@
-"""MLflow runs found by their tags or made once, and written to without duplicates. Sets mlflow up as it is imported."""
+"""MLflow runs found by their tags or made once, and written to without duplicates."""
 
 import json
 import logging
-import os
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -84,15 +83,6 @@ def _installed() -> dict[str, str]:
         except PackageNotFoundError:  # a driver may run from a plain source tree
             continue
     return found
-
-
-# Read while mlflow is imported, so they stand before it.
-os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
-# mlflow's own defaults (120 s, 7 times) would hold up the driver for minutes when a server is gone.
-os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
-os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
-# Its bars would break into ours.
-os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 
 
 REMOTE = ("http://", "https://", "databricks")
