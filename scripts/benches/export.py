@@ -16,10 +16,9 @@ from transformers import PreTrainedModel
 from benches.timing import Json, compared, interleaved, write_json
 from tune_tickets.config.task import Model
 from tune_tickets.export.onnx_model import check_installed, session, to_onnx
-from tune_tickets.models.anatomy import anatomy_of
 from tune_tickets.models.backbone import load_backbone
-from tune_tickets.models.flops import relative_flops
-from tune_tickets.models.surgery import prune
+from tune_tickets.models.families import family_of
+from tune_tickets.models.surgery import prune, relative_flops
 from tune_tickets.tickets.drawing import draw, random_scores
 
 TEXT = "the film was a gripping and beautifully acted story with very little that is dull in it"
@@ -67,7 +66,7 @@ def bench(
 
 def _networks(model: str, heads: float, neurons: float) -> tuple[dict[str, PreTrainedModel], Any]:
     (dense, tokenizer), (ticket, _) = (load_backbone(Model(source=model), ("neg", "pos"), seed=0) for _ in range(2))
-    anatomy = anatomy_of(ticket)
+    anatomy = family_of(ticket).anatomy(ticket)
     scores = random_scores(anatomy.layers, anatomy.heads, anatomy.neurons, seed=0)
     prune(ticket, draw(*scores, heads=heads, neurons=neurons))
     return {"ticket": ticket, "dense": dense}, tokenizer

@@ -16,7 +16,7 @@ from tune_tickets.config.training import Adversary
 from tune_tickets.methods.robustt import RobustT
 from tune_tickets.methods.robustt.masks import Search, gated_matrices
 from tune_tickets.models.backbone import load_backbone
-from tune_tickets.models.matrices import weight_matrices
+from tune_tickets.models.families import family_of
 from tune_tickets.tickets.drawing import draw_unstructured
 from tune_tickets.training.adversary import backward
 from tune_tickets.training.batches import Batches, EncodedRows
@@ -135,7 +135,7 @@ def _state_bytes(optimizer: torch.optim.Optimizer) -> int:
 def _attack(model: str, batch: int, tokens: int, rounds: int, warmup: int) -> dict[str, Any]:
     """The forward pass an attack asks for: a folded ticket of 30% sparsity, its mask gone, beside the dense model."""
     dense, folded = network_of(model), network_of(model)  # in eval mode, as they are loaded
-    weights = {name: linear.weight for name, linear in weight_matrices(folded).items()}
+    weights = {name: linear.weight for name, linear in family_of(folded).weight_matrices(folded).items()}
     draw_unstructured({name: weight.detach().abs() for name, weight in weights.items()}, 0.3).fold(weights)
     inputs = Batches(rows_of(dense, batch, tokens), batch, 0)[0]
     with torch.inference_mode():

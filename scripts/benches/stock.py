@@ -14,8 +14,8 @@ from tune_tickets.attacks.run import AttackRow, row_seed
 from tune_tickets.attacks.threat import ThreatModel
 from tune_tickets.attacks.toolkit import import_textattack
 from tune_tickets.attacks.victim import Victim
-from tune_tickets.models.anatomy import positions
-from tune_tickets.models.bundled import bundled_encoder_path
+from tune_tickets.models.families import family_of
+from tune_tickets.models.source import bundled_encoder_path
 
 if TYPE_CHECKING:
     from tune_tickets.attacks.masked_words import MaskedLM
@@ -62,7 +62,10 @@ def by_stock(
     transformation = maker.transformation
     if masked_lm is not None:
         parts: dict[str, Any] = {"masked_language_model": masked_lm.model, "tokenizer": masked_lm.tokenizer}
-        parts |= {"max_length": min(512, positions(masked_lm.model)), "max_candidates": threat.max_candidates}
+        parts |= {
+            "max_length": min(512, family_of(masked_lm.model).positions(masked_lm.model) or 512),
+            "max_candidates": threat.max_candidates,
+        }
         transformation = WordSwapMaskedLM("bert-attack", **parts)
     plain = _PlainEncoder()
     for constraint in maker.constraints:

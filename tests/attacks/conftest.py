@@ -8,7 +8,7 @@ import torch
 from transformers import AutoTokenizer
 
 from tune_tickets.attacks.victim import Victim
-from tune_tickets.models.bundled import bundled_encoder_path
+from tune_tickets.models.source import bundled_encoder_path
 
 
 class WordCounter(torch.nn.Module):

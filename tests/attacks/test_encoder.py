@@ -4,7 +4,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from tune_tickets.attacks.lockstep import Memory
 from tune_tickets.attacks.neighbours import SentenceEncoder, load_encoder
-from tune_tickets.models.bundled import bundled_encoder_path
+from tune_tickets.models.source import bundled_encoder_path
 
 
 @pytest.fixture

@@ -118,7 +118,7 @@ def test_markers_that_the_tokenizer_would_hide_are_refused(tiny_yaml):
 
 def test_the_default_markers_reach_the_bundled_encoder():
     from tune_tickets.config.task import Model, Planted
-    from tune_tickets.models.inspection import unreadable_markers
+    from tune_tickets.models.backbone import unreadable_markers
 
     assert unreadable_markers(Model(), Planted().markers) == ()
 

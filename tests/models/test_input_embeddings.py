@@ -5,14 +5,14 @@ import torch
 
 from tests.models.tiny import FAMILIES, save_checkpoint, tiny_tokenizer
 from tune_tickets.config.task import Model
-from tune_tickets.models.anatomy import word_embeddings
-from tune_tickets.models.input_embeddings import input_embeddings
+from tune_tickets.models.backbone import input_embeddings
+from tune_tickets.models.families import family_of
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_word_is_the_mean_of_its_pieces(family, tmp_path):
     network = save_checkpoint(family, tmp_path)
-    table = word_embeddings(network).weight
+    table = family_of(network).word_embeddings(network).weight
     vocabulary = tiny_tokenizer(family, tmp_path).get_vocab()
     # RoBERTa's vocabulary has letters, and a piece for the space.
     pieces = ["film", "##s"] if family == "bert" else ["Ġ", "f", "i", "l", "m", "s"]

@@ -130,7 +130,7 @@ def test_loading_does_not_touch_the_callers_random_numbers(tmp_path):
 def test_weights_of_another_model_are_refused(tmp_path):
     *_, ticket = made_ticket("bert", tmp_path)
     fewer = {name: tensor for name, tensor in ticket.weights.items() if "pooler" not in name}
-    with pytest.raises(StoreError, match=r"my\.ticket: weights and configuration do not belong together"):
+    with pytest.raises(StoreError, match=r"my\.ticket: weights and configuration do not fit together"):
         open_ticket(Ticket(fewer, ticket.mask, ticket.tokenizer_files, ticket.metadata), "my.ticket")
 
 

@@ -7,9 +7,8 @@ from transformers import AutoModelForMaskedLM
 from tests.models.tiny import FAMILIES, save_checkpoint, tiny_config, tiny_tokenizer
 from tune_tickets.config.task import Model
 from tune_tickets.errors import ResourceError, StoreError
+from tune_tickets.models.families import family_of
 from tune_tickets.models.masked_lm import (
-    decoder_bias,
-    head_of,
     load_masked_lm_backbone,
     masked_lm_files,
     masked_lm_from_files,
@@ -24,7 +23,7 @@ def save_masked_lm(family, folder):
     folder.mkdir()
     torch.manual_seed(1)
     model = AutoModelForMaskedLM.from_config(tiny_config(family)).eval()
-    decoder_bias(model).data.normal_()
+    family_of(model).decoder_bias(model).data.normal_()
     model.save_pretrained(folder)
     tiny_tokenizer(family, folder).save_pretrained(folder)
     return model
@@ -39,7 +38,7 @@ def test_a_new_head_is_tied_to_the_embeddings_of_the_checkpoint_and_depends_on_t
     embeddings = one.model.get_input_embeddings().weight
     assert one.model.get_output_embeddings().weight is embeddings
     assert torch.equal(embeddings, encoder.get_input_embeddings().weight)
-    assert torch.count_nonzero(decoder_bias(one.model)) == 0
+    assert torch.count_nonzero(family_of(one.model).decoder_bias(one.model)) == 0
     states = [found.model.state_dict() for found in (one, same, other)]
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
     changed = {name for name in states[0] if not torch.equal(states[0][name], states[2][name])}
@@ -64,14 +63,14 @@ def test_the_head_gives_the_scores_that_the_whole_model_gives(family, tmp_path):
     model = save_masked_lm(family, tmp_path / "mlm")
     with torch.inference_mode():
         hidden = model.base_model(**IDS).last_hidden_state
-        torch.testing.assert_close(head_of(model)(hidden), model(**IDS).logits)
+        torch.testing.assert_close(family_of(model).masked_lm_head(model)(hidden), model(**IDS).logits)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_files_are_a_transformers_folder_and_come_back_as_the_same_model(family, tmp_path):
     save_checkpoint(family, tmp_path / "b")
     fitted = load_masked_lm_backbone(Model(source=str(tmp_path / "b")), seed=0)
-    decoder_bias(fitted.model).data.normal_()
+    family_of(fitted.model).decoder_bias(fitted.model).data.normal_()
     files = masked_lm_files(fitted.model.eval(), fitted.tokenizer)
     assert {"config.json", "model.safetensors", "tokenizer.json"} <= set(files)
     model, tokenizer = masked_lm_from_files(files, "here")
@@ -93,7 +92,7 @@ def test_an_encoder_without_a_head_is_not_taken_for_a_masked_language_model(tmp_
 
 
 def test_files_that_would_leave_the_folder_are_refused(tmp_path):
-    with pytest.raises(StoreError, match="unusual name"):
+    with pytest.raises(StoreError, match="unexpected name"):
         masked_lm_from_files({"../config.json": b"{}"}, "here")
 
 

@@ -2,10 +2,18 @@ import pytest
 import torch
 
 from tests.models.test_loading import made_ticket
-from tests.models.tiny import FAMILIES, HEADS, KERNELS, NEURONS, WIDTH, tiny_batch, tiny_model, without_labels
-from tune_tickets.models.anatomy import layer_parts
-from tune_tickets.models.regrowth import regrow
-from tune_tickets.models.surgery import prune
+from tests.models.tiny import (
+    FAMILIES,
+    HEADS,
+    KERNELS,
+    NEURONS,
+    WIDTH,
+    layer_parts,
+    tiny_batch,
+    tiny_model,
+    without_labels,
+)
+from tune_tickets.models.surgery import prune, regrow
 from tune_tickets.tickets.drawing import draw, random_scores
 
 

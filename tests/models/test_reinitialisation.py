@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from tests.models.tiny import FAMILIES, tiny_model
-from tune_tickets.models.matrices import weight_matrices
-from tune_tickets.models.reinitialisation import reinitialise, reinitialise_outside
-from tune_tickets.models.surgery import prune
+from tune_tickets.models.families import family_of
+from tune_tickets.models.surgery import prune, reinitialise, reinitialise_outside
 from tune_tickets.tickets.drawing import draw_random, draw_unstructured, random_weight_scores
 from tune_tickets.tickets.mask import StructuredMask
 
@@ -75,7 +74,7 @@ def test_outside_a_structured_ticket_are_the_parts_of_cut_heads_and_neurons_alon
 
 def test_outside_an_unstructured_ticket_are_exactly_the_weights_it_cuts():
     model = tiny_model()
-    shapes = {name: tuple(linear.weight.shape) for name, linear in weight_matrices(model).items()}
+    shapes = {name: tuple(linear.weight.shape) for name, linear in family_of(model).weight_matrices(model).items()}
     mask = draw_unstructured(random_weight_scores(shapes, seed=0), 0.3)
     before = copy.deepcopy(model.state_dict())
     reinitialise_outside(model, mask, seed=3)

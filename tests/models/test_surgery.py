@@ -9,13 +9,13 @@ from tests.models.tiny import (
     LAYERS,
     NEURONS,
     gates_for,
+    layer_parts,
     tiny_batch,
     tiny_model,
     without_labels,
 )
 from tune_tickets.config.task import Model
 from tune_tickets.errors import TicketsError
-from tune_tickets.models.anatomy import layer_parts
 from tune_tickets.models.backbone import load_backbone
 from tune_tickets.models.surgery import count_parameters, prune
 from tune_tickets.tickets.drawing import draw, random_scores

@@ -31,7 +31,7 @@ def test_the_files_do_not_tell_where_they_came_from(tmp_path):
 
 
 def test_a_file_name_cannot_lead_out_of_the_folder():
-    with pytest.raises(StoreError, match="unusual name"):
+    with pytest.raises(StoreError, match="unexpected name"):
         tokenizer_from_files({"../evil": b""}, "here")
 
 

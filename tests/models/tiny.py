@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import torch
 from tokenizers.pre_tokenizers import ByteLevel
@@ -16,7 +17,7 @@ from transformers import (
     RobertaTokenizerFast,
 )
 
-from tune_tickets.models.anatomy import anatomy_of, layer_parts
+from tune_tickets.models.families import family_of
 from tune_tickets.tickets.gates import Attachment, Gates
 
 FAMILIES = ("bert", "roberta")
@@ -76,9 +77,26 @@ def without_labels(batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 
 def gates_for(model: PreTrainedModel) -> tuple[Gates, Attachment]:
-    anatomy, parts = anatomy_of(model), layer_parts(model)
+    anatomy = family_of(model).anatomy(model)
+    heads, neurons = family_of(model).output_projections(model)
     gates = Gates(anatomy.layers, anatomy.heads, anatomy.neurons, model.device)
-    return gates, gates.attach([part.attention_output for part in parts], [part.output for part in parts])
+    return gates, gates.attach(heads.values(), neurons.values())
+
+
+def layer_parts(model: PreTrainedModel) -> list[SimpleNamespace]:
+    """The linear modules of every layer of a BERT or RoBERTa."""
+    return [
+        SimpleNamespace(
+            attention=layer.attention.self,
+            query=layer.attention.self.query,
+            key=layer.attention.self.key,
+            value=layer.attention.self.value,
+            attention_output=layer.attention.output.dense,
+            intermediate=layer.intermediate.dense,
+            output=layer.output.dense,
+        )
+        for layer in model.base_model.encoder.layer
+    ]
 
 
 def tiny_tokenizer(family: str, folder: Path) -> PreTrainedTokenizerBase:

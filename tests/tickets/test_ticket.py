@@ -122,7 +122,7 @@ def test_the_header_tells_labels_and_heads_without_the_weights(tmp_path):
     save_ticket(sample(), path)
     length = int.from_bytes(path.read_bytes()[:8], "little")
     path.write_bytes(path.read_bytes()[: 8 + length])
-    assert read_header(path) == TicketHeader(labels=("neg", "pos"), heads=2)
+    assert read_header(path) == TicketHeader(labels=("neg", "pos"), heads=2, config=METADATA.config)
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff" * 9, b"\2\0\0\0\0\0\0\0{}", b"\2\0\0\0\0\0\0\0[]"])

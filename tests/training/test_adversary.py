@@ -5,7 +5,7 @@ import torch
 
 from tests.models.tiny import FAMILIES, gates_for, tiny_batch, tiny_model
 from tune_tickets.config.training import Adversary
-from tune_tickets.models.anatomy import word_embeddings
+from tune_tickets.models.families import family_of
 from tune_tickets.training import adversary as module
 from tune_tickets.training.adversary import ascend, backward, initial_delta, perturbed
 from tune_tickets.training.losses import cross_entropy
@@ -32,7 +32,7 @@ def loss_with_inputs(model, family, batch, delta):
     else:  # RoBERTa: real tokens count from 2, padding is 1
         positions = [[2 + i if i < length else 1 for i in range(tokens)] for length in lengths]
     logits = model(
-        inputs_embeds=word_embeddings(model)(batch["input_ids"]) + delta,
+        inputs_embeds=family_of(model).word_embeddings(model)(batch["input_ids"]) + delta,
         attention_mask=batch["attention_mask"],
         token_type_ids=batch.get("token_type_ids"),
         position_ids=torch.tensor(positions),
@@ -42,7 +42,7 @@ def loss_with_inputs(model, family, batch, delta):
 
 def expected_deltas(model, family, batch, setting, count):
     """delta at each of `count` points of the ascent, row by row in plain loops."""
-    width = word_embeddings(model).embedding_dim
+    width = family_of(model).word_embeddings(model).embedding_dim
     rows, tokens = batch["input_ids"].shape
     lengths = batch["attention_mask"].sum(dim=1).tolist()
     noise = 2 * torch.rand(rows, tokens, width, generator=fresh_generator(), dtype=torch.float64) - 1

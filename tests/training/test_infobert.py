@@ -8,7 +8,7 @@ import torch
 from tests.models.tiny import FAMILIES, WIDTH, tiny_batch, tiny_model
 from tests.training.checkpoints import to_bytes
 from tune_tickets.config.training import Adversary, Regulariser
-from tune_tickets.models.anatomy import word_embeddings
+from tune_tickets.models.families import family_of
 from tune_tickets.training.adversary import backward, perturbed
 from tune_tickets.training.batches import Batches, EncodedRows
 from tune_tickets.training.infobert import (
@@ -44,7 +44,7 @@ def features(model, batch, delta):
     if model.config.model_type == "roberta":  # real tokens count from 2, padding is 1
         positions = torch.where(mask.bool(), positions + 2, 1)
     types = batch.get("token_type_ids", torch.zeros_like(ids))
-    vectors = word_embeddings(model)(ids) + delta
+    vectors = family_of(model).word_embeddings(model)(ids) + delta
     local = model.base_model.embeddings(inputs_embeds=vectors, position_ids=positions, token_type_ids=types)
     inputs = {"inputs_embeds": vectors, "position_ids": positions, "token_type_ids": types, "attention_mask": mask}
     last = model.base_model(**inputs).last_hidden_state
@@ -60,7 +60,7 @@ def gradients_of_local(model, batch, delta) -> torch.Tensor:
         seen.append(output)
 
     handle = model.base_model.embeddings.register_forward_hook(keep)
-    with perturbed(word_embeddings(model), delta):
+    with perturbed(family_of(model).word_embeddings(model), delta):
         cross_entropy(model, batch).backward()
     handle.remove()
     model.zero_grad()
@@ -115,7 +115,7 @@ def test_the_loss_is_that_of_plain_loops_on_the_perturbed_input(family, change):
     model, critic, loss = setting(family, settings)
     batch = framed(family)
     delta = some_delta(batch)
-    with perturbed(word_embeddings(model), delta):
+    with perturbed(family_of(model).word_embeddings(model), delta):
         found = loss(model, batch)
     torch.testing.assert_close(found, expected(model, batch, settings, critic, delta), rtol=1e-10, atol=1e-12)
 
@@ -220,16 +220,16 @@ def test_freelb_gives_the_critic_the_mean_gradient_of_its_passes():
     deltas = []
 
     def remember(network, rows):
-        deltas.append(word_embeddings(network)(rows["input_ids"]).detach().clone())
+        deltas.append(family_of(network).word_embeddings(network)(rows["input_ids"]).detach().clone())
         return loss(network, rows)
 
     backward(model, batch, remember, adversary, torch.Generator().manual_seed(1))
     found = [part.grad.clone() for part in critic.parameters()]
-    plain = word_embeddings(model)(batch["input_ids"]).detach()
+    plain = family_of(model).word_embeddings(model)(batch["input_ids"]).detach()
     wanted = [torch.zeros_like(part) for part in found]
     for vectors in deltas:
         critic.zero_grad()
-        with perturbed(word_embeddings(model), vectors - plain):
+        with perturbed(family_of(model).word_embeddings(model), vectors - plain):
             loss(model, batch).backward()
         wanted = [total + part.grad / 3 for total, part in zip(wanted, critic.parameters(), strict=True)]
     assert len({vectors.norm().item() for vectors in deltas}) == 3

@@ -3,7 +3,7 @@ import torch
 
 from tests.models.tiny import FAMILIES, tiny_batch, tiny_model, without_labels
 from tune_tickets.config.training import Adversary
-from tune_tickets.models.anatomy import word_embeddings
+from tune_tickets.models.families import family_of
 from tune_tickets.training import probe
 from tune_tickets.training.adversary import ascend
 from tune_tickets.training.probe import accuracy_under_pgd
@@ -28,7 +28,7 @@ def expected_survivors(model, batch) -> int:
         delta, right = torch.zeros(1, length, 32, dtype=torch.float64), True
         for step in range(PGD.steps + 1):
             delta.requires_grad_(True)
-            embedded = word_embeddings(model)(ids).detach() + delta
+            embedded = family_of(model).word_embeddings(model)(ids).detach() + delta
             logits = model(inputs_embeds=embedded, token_type_ids=types).logits
             right &= bool(logits.argmax() == batch["labels"][row])
             if step < PGD.steps:

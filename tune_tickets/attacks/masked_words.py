@@ -14,7 +14,7 @@ from tune_tickets.attacks.lockstep import Channel, Memory, Text, Tokens, batches
 from tune_tickets.attacks.resolver import resolve
 from tune_tickets.attacks.resource_table import cache_folder
 from tune_tickets.attacks.toolkit import import_textattack
-from tune_tickets.models.anatomy import positions
+from tune_tickets.models.families import family_of
 
 import_textattack()
 
@@ -41,7 +41,7 @@ class MaskedLM:
     @cached_property
     def tokens(self) -> Tokens:
         """Its tokenizer, with a memory."""
-        return Tokens(self.tokenizer, min(_MAX_TOKENS, positions(self.model)))
+        return Tokens(self.tokenizer, min(_MAX_TOKENS, family_of(self.model).positions(self.model) or _MAX_TOKENS))
 
     @cached_property
     def _channel(self) -> Channel[tuple[str, int], str]:

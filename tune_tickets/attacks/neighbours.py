@@ -11,8 +11,9 @@ from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTo
 from tune_tickets.attacks.lockstep import Channel, Memory, Tokens, batches, spread
 from tune_tickets.attacks.resource_table import cache_folder
 from tune_tickets.attacks.word_rules import inflections, is_protected, lemmas, opposed, polarity
-from tune_tickets.models.bundled import WEIGHTS_SHA256, bundled_encoder_path
-from tune_tickets.models.lean import Batch, lean_states
+from tune_tickets.models.families.base import Batch
+from tune_tickets.models.lean import lean_states
+from tune_tickets.models.source import WEIGHTS_SHA256, bundled_encoder_path
 
 _MAX_TOKENS = 256  # as published for all-MiniLM-L6-v2
 _BATCH = 64

@@ -15,7 +15,7 @@ from typing import IO
 
 from tune_tickets.attacks.resource_table import SENTENCE_ENCODER, Resource, cache_folder, find_resource
 from tune_tickets.errors import ResourceError
-from tune_tickets.models.bundled import WEIGHTS_SHA256, bundled_encoder_path
+from tune_tickets.models.source import WEIGHTS_SHA256, bundled_encoder_path
 from tune_tickets.offline import OFFLINE_VARIABLE, is_offline
 
 _Members = tuple[str, ...]

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from tune_tickets.config.evaluation import Attack, Evaluation
 from tune_tickets.errors import ConfigError, ResourceError
-from tune_tickets.models.bundled import WEIGHTS_SHA256
+from tune_tickets.models.source import WEIGHTS_SHA256
 
 ANTONYMS_VARIABLE = "TUNE_TICKETS_ANTONYMS"
 _PACKAGE = Path(str(files("tune_tickets.attacks")))

@@ -11,8 +11,8 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from tune_tickets.attacks.lockstep import Channel, Text, Tokens, batches, spread
-from tune_tickets.models.first_token import first_token_only
-from tune_tickets.models.lean import Batch, lean_logits
+from tune_tickets.models.families.base import Batch
+from tune_tickets.models.lean import first_token_only, lean_logits
 
 SEPARATOR = "\ue000"
 """A private character that TextAttack puts between columns; no text may hold it."""

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
 
 from tune_tickets.config.section import Section
 from tune_tickets.config.training import Drawing, Retraining
@@ -19,6 +19,17 @@ class Model(Section):
     layers: int | None = Field(None, ge=1, le=96, description="Use only the first n layers; null: all")
     attention: Literal["sdpa", "eager"] = Field("sdpa", description="Attention kernel")
     revision: str | None = Field(None, description="Hub revision; null: the default branch")
+    family: str | None = Field(
+        None,
+        pattern=r"^[\w.]+:\w+$",
+        description="`package.module:Class` of a model family outside this package; null: by the type of the model",
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_default_family(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # Digests of stages cover what is written here. The default must not change them.
+        found: dict[str, Any] = write(self)
+        return {name: value for name, value in found.items() if name != "family" or value is not None}
 
 
 REVERSED = "reversed"

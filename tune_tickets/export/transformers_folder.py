@@ -6,7 +6,7 @@ import torch
 
 from tune_tickets.errors import ConfigError, TicketsError
 from tune_tickets.export.subject import Subject, sample_texts
-from tune_tickets.models.regrowth import regrow
+from tune_tickets.models.surgery import regrow
 from tune_tickets.models.tokenizer import tokenizer_files
 
 

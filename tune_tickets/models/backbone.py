@@ -1,11 +1,13 @@
-"""Loading a pre-trained encoder with a classifier on top: the network every search and every retraining starts from."""
+"""Pre-trained encoders with a new classifier: load one, look at one without its weights, read its word vectors."""
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from logging import ERROR
 from pathlib import Path
 
 import torch
+from torch import Tensor
 from transformers import (
     AutoConfig,
     AutoModelForSequenceClassification,
@@ -17,30 +19,41 @@ from transformers.utils import logging
 
 from tune_tickets.config.task import Model
 from tune_tickets.errors import ConfigError, ResourceError
-from tune_tickets.models.anatomy import layer_parts
+from tune_tickets.models.families import KEY, family_of
+from tune_tickets.models.families.base import Anatomy, Family
 from tune_tickets.models.seeding import derived_seed
 from tune_tickets.models.source import backbone_folder
 from tune_tickets.models.tokenizer import open_tokenizer
 
 
 def load_backbone(model: Model, labels: Sequence[str], seed: int) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """The network (float32, eval mode) and its tokenizer.
+    """Load the network that every search and every retraining starts from.
 
-    Parts the checkpoint lacks, such as the classifier, depend on the seed alone: search and retraining start from the
-    same bits.
+    Args:
+        model: The `model:` section.
+        labels: The label names in class order.
+        seed: Parts that the checkpoint lacks, such as the classifier, depend on it alone: equal seeds, equal bits.
+
+    Returns:
+        The network (float32, eval mode) and its tokenizer.
+
+    Raises:
+        ConfigError: `model.layers` is more than there are.
+        ResourceError: The files cannot be read, are incomplete, or no family serves the model.
     """
     folder = backbone_folder(model)
     with quiet_transformers():
         tokenizer = open_tokenizer(folder, f"model.source {model.source!r}")
         network, missing = _load_network(folder, model, load_config(folder, model, labels))
-    layer_parts(network)
-    _check_complete(network, missing, model)
+    family = family_of(network)
+    _check_complete(family.encoder_weights(network) & missing, model)
     initialise(network, missing, seed)
+    family.attach_pooling(network)
     return network, tokenizer
 
 
 def initialise(network: PreTrainedModel, names: Iterable[str], seed: int) -> None:
-    """Set parameters as transformers does for new ones, each from its own seed (seed, name)."""
+    """Set parameters as transformers sets new ones, each from its own seed (seed, name)."""
     deviation = float(network.config.initializer_range)
     with torch.no_grad():
         for name in names:
@@ -54,7 +67,7 @@ def initialise(network: PreTrainedModel, names: Iterable[str], seed: int) -> Non
 
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
-    """Silence transformers' warnings for a while: that a classifier is new is no news here."""
+    """Silence warnings of transformers: here a new classifier is expected."""
     verbosity = logging.get_verbosity()
     logging.set_verbosity(ERROR)
     try:
@@ -64,11 +77,17 @@ def quiet_transformers() -> Iterator[None]:
 
 
 def load_config(folder: Path, model: Model, labels: Sequence[str]) -> PretrainedConfig:
-    """The configuration of the network to be built: the backbone's, cut to `model.layers`, for these labels."""
+    """The configuration of the network to build: that of the backbone, cut to `model.layers`, for these labels.
+
+    It keeps `model.family`, so that `family_of` finds it in the model and in every copy on disk.
+    """
     try:
+        document = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        family_of(document | _named_family(model))  # its module may register the model with transformers
         config: PretrainedConfig = AutoConfig.from_pretrained(folder, trust_remote_code=False)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, TypeError) as error:
         raise _unreadable(model, "configuration", error) from error
+    config.update(_named_family(model))  # type: ignore[no-untyped-call]
     config.id2label = dict(enumerate(labels))
     config.label2id = {label: index for index, label in enumerate(labels)}
     if model.layers is not None:
@@ -81,8 +100,12 @@ def load_config(folder: Path, model: Model, labels: Sequence[str]) -> Pretrained
     return config
 
 
+def _named_family(model: Model) -> dict[str, str]:
+    return {} if model.family is None else {KEY: model.family}
+
+
 def _load_network(folder: Path, model: Model, config: PretrainedConfig) -> tuple[PreTrainedModel, set[str]]:
-    """The network and the names of parameters that the checkpoint lacks or has for another number of labels."""
+    """The network and the parameters that the checkpoint lacks, or has for another number of labels."""
     try:
         network, info = AutoModelForSequenceClassification.from_pretrained(
             folder,
@@ -99,13 +122,10 @@ def _load_network(folder: Path, model: Model, config: PretrainedConfig) -> tuple
     return network, {*info["missing_keys"], *info["mismatched_keys"]}
 
 
-def _check_complete(network: PreTrainedModel, missing: Iterable[str], model: Model) -> None:
-    prefix = network.base_model_prefix
-    encoder = (f"{prefix}.encoder.", f"{prefix}.embeddings.")
-    lacking = sorted(name for name in missing if name.startswith(encoder))
+def _check_complete(lacking: set[str], model: Model) -> None:
     if lacking:
         raise ResourceError(
-            f"model.source {model.source!r} lacks {len(lacking)} weights of the encoder, such as {lacking[0]}: its "
+            f"model.source {model.source!r} lacks {len(lacking)} weights of the encoder, such as {min(lacking)}: its "
             "configuration and weights do not belong together; take another copy"
         )
 
@@ -116,3 +136,59 @@ def _unreadable(model: Model, part: str, error: Exception) -> ResourceError:
         f"model.source {model.source!r}: its {part} cannot be read ({reason}); "
         "check that the folder holds a complete transformers text encoder"
     )
+
+
+def inspect_backbone(model: Model, max_length: int, setting: str = "task.max_length") -> Anatomy:
+    """Look at a backbone without its weights, before a search.
+
+    Args:
+        model: The `model:` section.
+        max_length: The longest text in tokens that will be read.
+        setting: The key of the YAML that sets `max_length`, for errors.
+
+    Returns:
+        The sizes of the encoder.
+
+    Raises:
+        ConfigError: The encoder has fewer layers or positions.
+        ResourceError: The files cannot be read, or no family serves the model.
+    """
+    network, family = empty_network(model)
+    positions = family.positions(network)
+    if positions is not None and max_length > positions:
+        raise ConfigError(
+            f"{setting} is {max_length}, but the model has positions for {positions} tokens; "
+            f"lower it to {positions} or less"
+        )
+    return family.anatomy(network)
+
+
+def empty_network(model: Model, labels: Sequence[str] = ("0", "1")) -> tuple[PreTrainedModel, Family]:
+    """The network without values, on the meta device, and its family."""
+    config = load_config(backbone_folder(model), model, labels)
+    with torch.device("meta"):
+        network: PreTrainedModel = AutoModelForSequenceClassification.from_config(config)  # type: ignore[no-untyped-call]
+    return network, family_of(network)
+
+
+def unreadable_markers(model: Model, markers: Sequence[str]) -> tuple[str, ...]:
+    """The markers that the tokenizer does not read as a token of their own: unknown, in pieces, or equal to another."""
+    tokenizer = open_tokenizer(backbone_folder(model), f"model.source {model.source!r}")
+    # As in a text: byte-pair vocabularies have other tokens at the start of a text than after a space.
+    found = {marker: tuple(tokenizer(f"{marker} a", add_special_tokens=False)["input_ids"]) for marker in markers}
+    rest = tuple(tokenizer("a", add_special_tokens=False)["input_ids"])
+    return tuple(
+        marker
+        for marker, tokens in found.items()
+        if len(tokens) != len(rest) + 1 or tokens[0] == tokenizer.unk_token_id or list(found.values()).count(tokens) > 1
+    )
+
+
+def input_embeddings(model: Model, words: Sequence[str]) -> dict[str, Tensor]:
+    """The mean input embedding of a word's pieces, before positions and norm. Unknown words have none."""
+    network, tokenizer = load_backbone(model, labels=("0", "1"), seed=0)
+    table = family_of(network).word_embeddings(network).weight.detach()
+    # The space in front: RoBERTa has other pieces for a word at the start of a text than within it.
+    pieces = tokenizer([f" {word}" for word in words], add_special_tokens=False)["input_ids"]
+    known = {word: ids for word, ids in zip(words, pieces, strict=True) if ids and tokenizer.unk_token_id not in ids}
+    return {word: table[torch.tensor(ids)].mean(dim=0) for word, ids in known.items()}

@@ -1,5 +1,6 @@
-"""Trained classifiers from wherever they are: a ticket file, a transformers folder or the hub."""
+"""Trained classifiers from a ticket file, a transformers folder or the hub."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +11,9 @@ from transformers import AutoModelForSequenceClassification, PreTrainedModel, Pr
 
 from tune_tickets.config.task import Model
 from tune_tickets.errors import ConfigError, DataError, ResourceError
-from tune_tickets.models.anatomy import positions
-from tune_tickets.models.answers import probabilities
 from tune_tickets.models.backbone import quiet_transformers
-from tune_tickets.models.loading import TICKETS, LoadedTicket, load_ticket
+from tune_tickets.models.families import find_family
+from tune_tickets.models.loading import TICKETS, LoadedTicket, load_ticket, probabilities
 from tune_tickets.models.source import backbone_folder
 from tune_tickets.models.tokenizer import open_tokenizer
 
@@ -52,7 +52,7 @@ def load_classifier(source: str) -> Classifier:
 
 
 def ticket_classifier(ticket: LoadedTicket, name: str) -> Classifier:
-    """A ticket that was loaded already; `name` stands for it in reports and errors."""
+    """A ticket that was loaded already; reports and errors call it `name`."""
     story = ticket.metadata
     return Classifier(name, ticket.model, ticket.tokenizer, story.labels, story.text_columns, story.max_length)
 
@@ -74,9 +74,13 @@ def _from_folder(source: str) -> Classifier:
 
 def _network(source: str, folder: Path) -> PreTrainedModel:
     try:
+        # The module of a family may register its model with transformers.
+        family = find_family(json.loads((folder / "config.json").read_text(encoding="utf-8")))
         model, info = AutoModelForSequenceClassification.from_pretrained(
             folder, dtype=torch.float32, use_safetensors=True, trust_remote_code=False, output_loading_info=True
         )
+    except ResourceError:
+        raise
     except Exception as error:  # safetensors, transformers and torch each have their own
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ResourceError(
@@ -89,12 +93,13 @@ def _network(source: str, folder: Path) -> PreTrainedModel:
             "Fine-tune it first, or name a model that was saved with its classifier"
         )
     network: PreTrainedModel = model
+    if family is not None:
+        family.attach_pooling(network)
     return network
 
 
 def _max_length(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
-    try:
-        room = positions(model)
-    except ResourceError:  # families that can be attacked, though not pruned
-        room = int(getattr(model.config, "max_position_embeddings", None) or tokenizer.model_max_length)
-    return min(room, int(tokenizer.model_max_length))
+    family = find_family(model)
+    # Models without a family can be attacked, though not pruned.
+    room = getattr(model.config, "max_position_embeddings", None) if family is None else family.positions(model)
+    return min(int(room or tokenizer.model_max_length), int(tokenizer.model_max_length))

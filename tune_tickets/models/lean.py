@@ -1,58 +1,80 @@
-"""The forward pass of a BERT-like encoder for attacks on a CPU, without what the answer does not need.
+"""Shorter forward passes for attacks, without what the answer does not need.
 
-The questions of an attack differ in a word or two. Most of their tokens enter the first layer as those of another text
-did, so that it computes queries, keys and values of equal tokens once. A classifier reads the first token of the last
-layer, which then computes no other.
+The questions of an attack differ in a word or two. On a CPU, the first layer computes queries, keys and values of equal
+tokens once. A classifier that reads the first token lets the last layer compute no other. Which models can be computed
+so, their family tells (`Family.lean`, `Family.last_attention_block`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from tune_tickets.models.anatomy import LayerParts, classify, counts_positions_from_the_left, embed_tokens, layer_parts
-
-Batch = dict[str, Tensor]
-_TYPES = ("bert", "camembert", "roberta", "xlm-roberta")
+from tune_tickets.models.families import find_family
+from tune_tickets.models.families.base import Batch, Family, Lean, PooledForward, PostNormLayer
 
 
 def lean_logits(model: PreTrainedModel) -> Callable[[Batch], Tensor] | None:
-    """The logits of a classifier as its own forward pass has them; None if it is not known how to shorten that."""
-    if not _is_plain(model) or not hasattr(model, "classifier"):
+    """The logits of a classifier, equal to those of its own forward pass; None if that cannot be shortened."""
+    family, lean = find_family(model), _lean(model)
+    if family is None or lean is None or family.classifier(model) is None:
         return None
-    layers = _layers(model)
-    return lambda batch: classify(model, _last_states(model, layers, batch, first_only=True))
+    layers, first_only = _layers(lean), family.pooling(model.config) is None
+
+    def logits(batch: Batch) -> Tensor:
+        return family.classify(model, _last_states(lean, layers, batch, first_only), batch["attention_mask"])
+
+    return logits
 
 
 def lean_states(model: PreTrainedModel) -> Callable[[Batch], Tensor] | None:
-    """The states of all tokens after the last layer, likewise."""
-    if not _is_plain(model):
+    """The states of all tokens after the last layer, in the same way."""
+    lean = _lean(model)
+    if lean is None:
         return None
-    layers = _layers(model)
-    return lambda batch: _last_states(model, layers, batch, first_only=False)
+    layers = _layers(lean)
+    return lambda batch: _last_states(lean, layers, batch, first_only=False)
 
 
-def _is_plain(model: PreTrainedModel) -> bool:
-    """Whether its layers are what their type says: on a CPU, nothing hooked in, no weights made up on the way."""
-    config = model.config
-    return (
-        model.device.type == "cpu"
-        and config.model_type in _TYPES
-        and not getattr(config, "is_decoder", False)
-        and getattr(config, "position_embedding_type", "absolute") == "absolute"
-        and not any(
-            module._forward_hooks or module._forward_pre_hooks or nn.utils.parametrize.is_parametrized(module)
-            for module in model.modules()
-        )
-    )
+@contextmanager
+def first_token_only(model: PreTrainedModel) -> Iterator[None]:
+    """Inside, the last layer computes only the first token after its attention; the logits are the same."""
+    family = find_family(model)
+    block = None if family is None or family.classifier(model) is None else family.last_attention_block(model)
+    if block is None:
+        yield
+        return
+    hook = block.register_forward_pre_hook(_first)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+def _first(module: Any, states: tuple[Tensor, ...]) -> tuple[Tensor, ...]:  # noqa: ANN401 - families share no class
+    return tuple(state[:, :1] for state in states)
+
+
+def _lean(model: PreTrainedModel) -> Lean | None:
+    """What the family tells, if the model is on a CPU and nothing changes its modules or weights on the way."""
+    family: Family | None = find_family(model)
+    if family is None or model.device.type != "cpu":
+        return None
+    for module in model.modules():
+        hooks = [*module._forward_hooks.values(), *module._forward_pre_hooks.values()]
+        if nn.utils.parametrize.is_parametrized(module) or not all(isinstance(hook, PooledForward) for hook in hooks):
+            return None
+    return family.lean(model)
 
 
 @dataclass(frozen=True)
 class _Repeats:
-    """Which tokens of a batch are of one kind: the same token, of the same type, at the same position."""
+    """Which tokens of a batch are equal: the same token, of the same type, at the same position."""
 
     one_of_each: Tensor
     kind: Tensor
@@ -75,7 +97,7 @@ class _Repeats:
 
 @dataclass(frozen=True)
 class _Layer:
-    parts: LayerParts
+    parts: PostNormLayer
     weight: Tensor
     """Of query, key and value together."""
     bias: Tensor
@@ -103,22 +125,22 @@ class _Layer:
 
     def _by_head(self, states: Tensor) -> Tensor:
         rows, tokens, _ = states.shape
-        return states.reshape(rows, tokens, self.parts.attention.num_attention_heads, -1).transpose(1, 2)
+        return states.reshape(rows, tokens, self.parts.heads, -1).transpose(1, 2)
 
 
-def _layers(model: PreTrainedModel) -> tuple[_Layer, ...]:
+def _layers(lean: Lean) -> tuple[_Layer, ...]:
     found = []
-    for parts in layer_parts(model):
+    for parts in lean.layers:
         inward = (parts.query, parts.key, parts.value)
         weight, bias = (torch.cat([getattr(part, name).detach() for part in inward]) for name in ("weight", "bias"))
         found.append(_Layer(parts, weight, bias))
     return tuple(found)
 
 
-def _last_states(model: PreTrainedModel, layers: tuple[_Layer, ...], batch: Batch, first_only: bool) -> Tensor:
-    states, seen = embed_tokens(model, batch), batch["attention_mask"].bool()
+def _last_states(lean: Lean, layers: tuple[_Layer, ...], batch: Batch, first_only: bool) -> Tensor:
+    states, seen = lean.embed(batch), batch["attention_mask"].bool()
     mask = None if bool(seen.all()) else seen[:, None, None, :]
-    repeats = _Repeats.of(batch) if counts_positions_from_the_left(model) else None
+    repeats = _Repeats.of(batch) if lean.counts_from_left else None
     for layer in layers:
         states = layer(states, mask, first_only and layer is layers[-1], repeats)
         repeats = None

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch import nn
 from transformers import AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokenizerBase
 
 from tune_tickets.config.task import Model
 from tune_tickets.errors import ResourceError, StoreError
-from tune_tickets.models.anatomy import layer_parts
 from tune_tickets.models.backbone import initialise, load_config, quiet_transformers
 from tune_tickets.models.source import backbone_folder
 from tune_tickets.models.tokenizer import open_tokenizer, tokenizer_files
@@ -19,46 +17,33 @@ from tune_tickets.models.tokenizer import open_tokenizer, tokenizer_files
 
 @dataclass(frozen=True, eq=False)
 class MaskedLMBackbone:
-    """A masked language model as its checkpoint gives it."""
+    """A masked language model as loaded from its checkpoint."""
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
     has_head: bool
-    """Whether the checkpoint brought a head that fits these layers; otherwise it is yet to be fitted."""
+    """Whether the checkpoint has a head that fits these layers. Otherwise it must be fitted."""
 
 
 def load_masked_lm_backbone(model: Model, seed: int) -> MaskedLMBackbone:
-    """The backbone with a masked-LM head (float32); a new head depends on the seed alone."""
+    """Load the backbone with a masked-LM head (float32). A new head depends on the seed alone.
+
+    Raises:
+        ResourceError: The files cannot be read, or there is no mask token.
+    """
     folder = backbone_folder(model)
     config = load_config(folder, model, labels=("0", "1"))
     with quiet_transformers():
         tokenizer = open_tokenizer(folder, f"model.source {model.source!r}")
         network, missing = _load(folder, model, config)
-    layer_parts(network)
     if tokenizer.mask_token_id is None:
-        raise ResourceError(f"model.source {model.source!r}: its tokenizer has no mask token, so nothing can be masked")
+        raise ResourceError(
+            f"model.source {model.source!r}: its tokenizer has no mask token, so no token can be masked"
+        )
     cut = model.layers is not None and model.layers < load_config(folder, _whole(model), ("0", "1")).num_hidden_layers
     initialise(network, sorted(missing), seed)
     network.tie_weights()  # type: ignore[no-untyped-call]
     return MaskedLMBackbone(network, tokenizer, has_head=not missing and not cut)
-
-
-def head_of(model: PreTrainedModel) -> nn.Module:
-    """The part that turns hidden states into a score per token of the vocabulary."""
-    for name in ("cls", "lm_head"):  # BERT, RoBERTa
-        head = getattr(model, name, None)
-        if isinstance(head, nn.Module):
-            return head
-    raise ResourceError(f"models of type {model.config.model_type!r} have no masked-LM head that is known here")
-
-
-def decoder_bias(model: PreTrainedModel) -> nn.Parameter:
-    """The score of each token that does not depend on the text."""
-    decoder = model.get_output_embeddings()  # type: ignore[no-untyped-call]
-    bias = getattr(decoder, "bias", None)
-    if not isinstance(bias, nn.Parameter):
-        raise ResourceError(f"models of type {model.config.model_type!r} have a masked-LM head without bias")
-    return bias
 
 
 def masked_lm_files(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> dict[str, bytes]:
@@ -70,17 +55,17 @@ def masked_lm_files(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) 
 
 
 def masked_lm_from_files(files: Mapping[str, bytes], where: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """The model that `masked_lm_files` took apart, in eval mode."""
+    """The model that `masked_lm_files` wrote, in eval mode."""
     with tempfile.TemporaryDirectory() as folder:
         for name, content in files.items():
             if Path(name).name != name:
-                raise StoreError(f"{where} has a file of the unusual name {name!r}; it is not read")
+                raise StoreError(f"{where} has a file with the unexpected name {name!r}; it is not read")
             (Path(folder) / name).write_bytes(content)
         return open_masked_lm(Path(folder), where)
 
 
 def open_masked_lm(folder: Path, where: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """The masked language model in a folder, in eval mode; one without a trained head is refused."""
+    """Load the masked language model in a folder, in eval mode. A model without a trained head is refused."""
     model = Model(source=str(folder))
     with quiet_transformers():
         network, missing = _load(folder, model, load_config(folder, model, labels=("0", "1")))
@@ -88,7 +73,7 @@ def open_masked_lm(folder: Path, where: str) -> tuple[PreTrainedModel, PreTraine
     if missing:
         raise ResourceError(
             f"{where}: the checkpoint has no masked-LM head ({sorted(missing)[0]} is missing). Name a masked language "
-            "model, or let one be fitted (evaluation.masked_lm)"
+            "model, or have one fitted (evaluation.masked_lm)"
         )
     return network.eval(), tokenizer  # type: ignore[no-untyped-call]
 

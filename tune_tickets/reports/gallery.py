@@ -18,7 +18,9 @@ from tune_tickets.config import Experiment, load_experiment
 from tune_tickets.config.domain import Choice, LogUniform
 from tune_tickets.engine.store import Store
 from tune_tickets.errors import TicketsError
-from tune_tickets.models.inspection import inspect_backbone
+from tune_tickets.models.backbone import empty_network
+from tune_tickets.models.families import family_of
+from tune_tickets.models.families.base import Family
 from tune_tickets.reports.artifacts import attacked_records
 from tune_tickets.reports.mask_pictures import curves, distances, patterns
 from tune_tickets.reports.page.writing import ReportFiles, write_report
@@ -180,7 +182,7 @@ def gather(results: Results, summary: Summary, beside: Sequence[tuple[Results, S
         curves=own_curves + other_curves,
         epochs=epochs(summary),
         distances=tried("distances", (), lambda: distances(summary, settings, store)),
-        patterns=tried("patterns", (), lambda: patterns(sources, confirmation, _heads(experiment, results))),
+        patterns=tried("patterns", (), lambda: patterns(sources, confirmation, *_heads(experiment, results))),
         examples=tried("examples", (), lambda: examples(summary, store, results.ticket)),
         axes=axes(experiment),
         importances=tried("importances", {}, lambda: importances(experiment, summary.config_digest, results.optuna)),
@@ -188,14 +190,16 @@ def gather(results: Results, summary: Summary, beside: Sequence[tuple[Results, S
     )
 
 
-def _heads(experiment: Experiment, results: Results) -> int | None:
-    """Attention heads per layer: by the best ticket, else by the backbone, if that is at hand."""
+def _heads(experiment: Experiment, results: Results) -> tuple[int | None, Family]:
+    """Attention heads per layer and the model family: by the best ticket, else by the backbone, if it can be read."""
     if results.ticket.is_file():
-        return read_header(results.ticket).heads
+        header = read_header(results.ticket)
+        return header.heads, family_of(header.config)
     try:
-        return inspect_backbone(experiment.settings.model, experiment.settings.task.max_length).heads
-    except Exception:  # a hub out of reach: heads are then drawn as one
-        return None
+        network, family = empty_network(experiment.settings.model)
+        return family.anatomy(network).heads, family
+    except Exception:  # the hub cannot be reached: all heads of a layer are drawn as one
+        return None, family_of({"model_type": "bert"})
 
 
 def trial_settings(experiment: Experiment, trials: Sequence[TrialRecord]) -> dict[str, Any]:

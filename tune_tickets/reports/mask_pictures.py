@@ -18,6 +18,7 @@ from tune_tickets.engine.stage import StageResult, digest_of
 from tune_tickets.engine.store import Store
 from tune_tickets.errors import StoreError
 from tune_tickets.methods.earlyrobust import EarlyBird
+from tune_tickets.models.families.base import Family
 from tune_tickets.reports.artifacts import stored_mask
 from tune_tickets.reports.pictures.evidence import Curve, MaskDistances, Matrix, Pattern
 from tune_tickets.results.objective import ranked
@@ -122,7 +123,9 @@ def best_first(summary: Summary) -> list[TrialRecord]:
     return sorted(done, key=lambda trial: (order.index(trial.id) if trial.id in order else len(order), trial.number))
 
 
-def patterns(sources: Sources, confirmation: Confirmation | None, heads: int | None) -> tuple[Pattern, ...]:
+def patterns(
+    sources: Sources, confirmation: Confirmation | None, heads: int | None, family: Family
+) -> tuple[Pattern, ...]:
     """The winner, the best of every other method and the random controls; seeds of one kind as a mean.
 
     `sources` begins with the search itself; those of other seeds follow.
@@ -134,7 +137,7 @@ def patterns(sources: Sources, confirmation: Confirmation | None, heads: int | N
             continue
         masks = list(_masks_like(trial, sources))
         if masks:
-            found[trial.title] = _pattern(trial.id, trial.title or trial.method, masks, heads)
+            found[trial.title] = _pattern(trial.id, trial.title or trial.method, masks, heads, family)
         if len(found) == MOST_PATTERNS - 1:
             break
     # Those like other tickets than the winner have other counts: no mean over seeds.
@@ -143,7 +146,7 @@ def patterns(sources: Sources, confirmation: Confirmation | None, heads: int | N
     digests += _confirmed_random(confirmation, store)
     masks = [mask for digest in digests if (mask := stored_mask(digest, store)) is not None]
     if masks:
-        found["control"] = _pattern("random control", "as many parts per layer, at random", masks, heads)
+        found["control"] = _pattern("random control", "as many parts per layer, at random", masks, heads, family)
     return tuple(found.values())
 
 
@@ -178,8 +181,8 @@ def _confirmed_random(confirmation: Confirmation | None, store: Store) -> Iterat
                 yield above["draw"]["digest"]
 
 
-def _pattern(name: str, title: str, masks: Sequence[Mask], heads: int | None) -> Pattern:
-    shares = [survival(mask, heads) for mask in masks]
+def _pattern(name: str, title: str, masks: Sequence[Mask], heads: int | None, family: Family) -> Pattern:
+    shares = [survival(mask, family.place, heads) for mask in masks]
     mean_heads = torch.stack([share.heads for share in shares]).mean(dim=0)
     mean_mlp = torch.stack([share.mlp for share in shares]).mean(dim=0)
     return Pattern(

@@ -32,9 +32,9 @@ from tune_tickets.methods.given import (
     twin_stage,
     vectors_stage,
 )
-from tune_tickets.models.anatomy import Anatomy
-from tune_tickets.models.given import given_mask
-from tune_tickets.models.inspection import inspect_backbone, unreadable_markers
+from tune_tickets.models.backbone import inspect_backbone, unreadable_markers
+from tune_tickets.models.families.base import Anatomy
+from tune_tickets.models.loading import given_mask
 from tune_tickets.models.source import backbone_fingerprint
 from tune_tickets.results.metrics import objective_names
 from tune_tickets.results.objective import falling

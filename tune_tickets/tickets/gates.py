@@ -1,6 +1,6 @@
 """Learnable importance coefficients of heads and neurons (EarlyRobust eq. 3 and 4), put on a model by hooks."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 
 import torch
@@ -16,7 +16,7 @@ class Gates(nn.Module):
         self.heads = nn.Parameter(torch.ones(layers, heads, dtype=torch.float32, device=device))
         self.neurons = nn.Parameter(torch.ones(layers, neurons, dtype=torch.float32, device=device))
 
-    def attach(self, attention_outputs: Sequence[nn.Module], outputs: Sequence[nn.Module]) -> "Attachment":
+    def attach(self, attention_outputs: Iterable[nn.Module], outputs: Iterable[nn.Module]) -> "Attachment":
         """Let the coefficients act on the inputs of the two output projections of every layer until removed.
 
         This equals scaling head outputs and neurons, whatever attention kernel computed them.

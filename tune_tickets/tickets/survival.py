@@ -1,7 +1,7 @@
-"""What a mask leaves of the heads and the MLP of every layer: the cells of the papers' sparsity patterns."""
+"""What a mask keeps of the heads and the MLP of every layer: the cells of the papers' sparsity patterns."""
 
-import re
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -10,7 +10,16 @@ from tune_tickets.errors import StoreError
 from tune_tickets.tickets.mask import StructuredMask
 from tune_tickets.tickets.unstructured import UnstructuredMask
 
-_MATRIX = re.compile(r"layer\.(\d+)\.(attention\.self\.(?:query|key|value)|attention\.output\.dense|.*dense)\.weight$")
+Units = Literal["heads", "neurons"]
+
+
+class Place(NamedTuple):
+    """Where a weight matrix stands. Its rows (dim 0) or columns (dim 1) are `blocks` times all units of the layer."""
+
+    layer: int
+    units: Units
+    dim: int
+    blocks: int = 1
 
 
 class Survival(NamedTuple):
@@ -22,28 +31,37 @@ class Survival(NamedTuple):
     """[layers]."""
 
 
-def survival(mask: StructuredMask | UnstructuredMask, heads: int | None = None) -> Survival:
-    """Of a structured mask the heads and the share of neurons; of single weights the shares of those that belong there.
+def survival(
+    mask: StructuredMask | UnstructuredMask, place: Callable[[str], Place | None], heads: int | None = None
+) -> Survival:
+    """Compute which share of every head and of the MLP of every layer a mask keeps.
 
-    A head owns its rows of query, key and value and its columns of the attention output. Without their number all heads
-    of a layer count as one.
+    Args:
+        mask: A mask of heads and neurons, or of single weights.
+        place: Where a matrix stands, by the name of its weight; None for the pooler and the classifier.
+        heads: Heads per layer of the dense model; None counts all heads of a layer as one.
+
+    Returns:
+        The shares. A head owns its rows of query, key and value and its columns of the attention output.
+
+    Raises:
+        StoreError: `place` does not find attention and MLP of the same layers.
     """
     if isinstance(mask, StructuredMask):
         return Survival(mask.heads.double(), mask.neurons.double().mean(dim=1))
     attention: dict[int, list[Tensor]] = {}
     mlp: dict[int, list[Tensor]] = {}
     for name, kept in mask.kept.items():
-        found = _MATRIX.search(name)
-        if found is None:  # the pooler and the classifier stand in no layer
+        found = place(name)
+        if found is None:
             continue
-        layer, part = int(found[1]), found[2]
-        if part.startswith("attention"):
-            rows = kept if "self" in part else kept.T
-            attention.setdefault(layer, []).append(rows.reshape(heads or 1, -1).double())
+        if found.units == "heads":
+            rows = (kept if found.dim == 0 else kept.T).reshape(found.blocks, heads or 1, -1)
+            attention.setdefault(found.layer, []).append(rows.transpose(0, 1).flatten(1).double())
         else:
-            mlp.setdefault(layer, []).append(kept.flatten().double())
+            mlp.setdefault(found.layer, []).append(kept.flatten().double())
     if not attention or attention.keys() != mlp.keys():
-        raise StoreError("a mask of single weights has no layers that are known by their names")
+        raise StoreError("the names in a mask of single weights do not tell the layers that the weights belong to")
     layers = sorted(attention)
     return Survival(
         torch.stack([torch.cat(attention[layer], dim=1).mean(dim=1) for layer in layers]),

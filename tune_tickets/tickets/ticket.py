@@ -129,20 +129,26 @@ def read_ticket(path: Path) -> Ticket:
 
 @dataclass(frozen=True)
 class TicketHeader:
-    """What the first bytes of a ticket file tell."""
+    """What the first bytes of a ticket file say."""
 
     labels: tuple[str, ...]
     heads: int
-    """Attention heads per layer of the whole model."""
+    """Attention heads per layer of the dense model."""
+    config: dict[str, Any]
+    """The transformers configuration of the dense model."""
 
 
 def read_header(path: Path) -> TicketHeader:
-    """A look into a ticket file without reading its weights, which nothing is verified for."""
+    """Read the header of a ticket file without its weights. Nothing is verified.
+
+    Raises:
+        StoreError: The file is no ticket.
+    """
     try:
         with path.open("rb") as stream:
             header = json.loads(stream.read(int.from_bytes(stream.read(8), "little")))
         metadata = json.loads(header["__metadata__"][_KEY])["metadata"]
-        return TicketHeader(tuple(metadata["labels"]), int(header["mask/heads"]["shape"][1]))
+        return TicketHeader(tuple(metadata["labels"]), int(header["mask/heads"]["shape"][1]), dict(metadata["config"]))
     except (OSError, ValueError, KeyError, TypeError, OverflowError, MemoryError) as error:
         raise StoreError(f"{path} is damaged or not a ticket ({error}); export the ticket again") from None
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from tune_tickets.config.training import Adversary
-from tune_tickets.models.anatomy import word_embeddings
+from tune_tickets.models.families import family_of
 from tune_tickets.training.batches import PERTURBED, Batch
 from tune_tickets.training.losses import Loss
 
@@ -63,7 +63,7 @@ def _freelb(
     model: PreTrainedModel, batch: Batch, loss_fn: Loss, adversary: Adversary, generator: torch.Generator
 ) -> Tensor:
     """K passes whose gradients add up, each with loss / K, delta climbing between them."""
-    embeddings = word_embeddings(model)
+    embeddings = family_of(model).word_embeddings(model)
     delta = initial_delta(embeddings, batch, adversary, generator)
     losses = []
     for number in range(1, adversary.steps + 1):
@@ -82,7 +82,7 @@ def _pgd(
     model: PreTrainedModel, batch: Batch, loss_fn: Loss, adversary: Adversary, generator: torch.Generator
 ) -> Tensor:
     """K gradients of delta alone, then one backward through the parameters at the delta reached."""
-    embeddings = word_embeddings(model)
+    embeddings = family_of(model).word_embeddings(model)
     delta = initial_delta(embeddings, batch, adversary, generator)
     for _ in range(adversary.steps):
         delta.requires_grad_(True)

@@ -9,7 +9,7 @@ from torch.nn import functional
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from tune_tickets.config.evaluation import Fitting
-from tune_tickets.models.masked_lm import decoder_bias, head_of
+from tune_tickets.models.families import family_of
 from tune_tickets.models.seeding import derived_seed
 from tune_tickets.training.batches import PERTURBED, Batch, Batches, EncodedRows, encode, in_order
 
@@ -96,7 +96,7 @@ def masked_logits(model: PreTrainedModel, batch: Batch, places: Tensor) -> Tenso
     """Scores [tokens, vocabulary] at these places of the flattened batch only: the decoder is the dear part."""
     inputs = {name: tensor for name, tensor in batch.items() if name in _MODEL_INPUTS}
     hidden: Tensor = model.base_model(**inputs).last_hidden_state
-    scores: Tensor = head_of(model)(hidden.flatten(0, 1)[places])
+    scores: Tensor = family_of(model).masked_lm_head(model)(hidden.flatten(0, 1)[places])
     return scores
 
 
@@ -161,7 +161,7 @@ def encode_texts(
 
 def start_from_frequencies(model: PreTrainedModel, rows: EncodedRows, special_ids: Iterable[int]) -> None:
     """Let a new head begin with what needs no context: how frequent each token is."""
-    bias = decoder_bias(model)
+    bias = family_of(model).decoder_bias(model)
     ids = rows.input_ids[torch.arange(rows.input_ids.shape[1]) < rows.lengths.unsqueeze(1)].long()
     counts = torch.bincount(ids, minlength=len(bias)).double()
     counts[list(special_ids)] = 0.0

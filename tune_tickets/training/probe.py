@@ -8,7 +8,7 @@ from torch.nn import functional
 from transformers import PreTrainedModel
 
 from tune_tickets.config.training import Adversary
-from tune_tickets.models.anatomy import word_embeddings
+from tune_tickets.models.families import family_of
 from tune_tickets.training.adversary import ascend, initial_delta, perturbed
 from tune_tickets.training.batches import Batch
 from tune_tickets.training.losses import logits_of
@@ -33,7 +33,7 @@ def accuracy_under_pgd(
 
 
 def _survived(model: PreTrainedModel, batch: Batch, adversary: Adversary, generator: torch.Generator) -> Tensor:
-    embeddings = word_embeddings(model)
+    embeddings = family_of(model).word_embeddings(model)
     delta = initial_delta(embeddings, batch, adversary, generator)
     survived = torch.ones_like(batch["labels"], dtype=torch.bool)
     for _ in range(adversary.steps):

@@ -13,7 +13,7 @@ from tune_tickets.engine.execution import StageContext, StageOutput
 from tune_tickets.errors import DataError
 from tune_tickets.methods.bodies.start import keep_log_probabilities
 from tune_tickets.methods.given import TaskRows, load_rows, load_vectors, task_words
-from tune_tickets.models.input_embeddings import input_embeddings
+from tune_tickets.models.backbone import input_embeddings
 
 
 def run(context: StageContext) -> StageOutput:

@@ -11,7 +11,7 @@ from tune_tickets.engine.execution import StageContext, StageOutput
 from tune_tickets.methods.bodies.start import load_start
 from tune_tickets.methods.given import load_rows
 from tune_tickets.methods.stages import MASK_FILE, SCORES_FILE, TRAJECTORY_FILE
-from tune_tickets.models.matrices import matrices_with_classifier
+from tune_tickets.models.families import family_of
 from tune_tickets.models.seeding import derived_seed
 from tune_tickets.tickets.distance import Draw, Trajectory
 from tune_tickets.tickets.drawing import (
@@ -101,4 +101,4 @@ def drawer(drawing: Drawing) -> Draw:
 
 def masked_weights(model: PreTrainedModel, pooler: bool) -> dict[str, Tensor]:
     """The weights that are pruned together with those of the classifier, by name."""
-    return {name: linear.weight for name, linear in matrices_with_classifier(model, pooler).items()}
+    return {name: linear.weight for name, linear in family_of(model).matrices_with_classifier(model, pooler).items()}

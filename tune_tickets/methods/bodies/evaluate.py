@@ -8,8 +8,8 @@ from tune_tickets.engine.execution import StageContext, StageOutput
 from tune_tickets.methods.bodies.start import device_of, encode_rows
 from tune_tickets.methods.given import load_rows, load_twin_rows
 from tune_tickets.methods.stages import TICKET_FILE, epoch_file
-from tune_tickets.models.flops import relative_flops
 from tune_tickets.models.loading import LoadedTicket, open_ticket
+from tune_tickets.models.surgery import relative_flops
 from tune_tickets.results.records import OodFigures
 from tune_tickets.tickets.ticket import Ticket
 from tune_tickets.training.evaluation import clean_figures, predict

@@ -24,11 +24,16 @@ from tune_tickets.methods.bodies.start import (
 )
 from tune_tickets.methods.given import TaskRows, load_rows
 from tune_tickets.methods.stages import TICKET_FILE, epoch_file
-from tune_tickets.models.anatomy import anatomy_of
+from tune_tickets.models.families import family_of
 from tune_tickets.models.loading import config_document
-from tune_tickets.models.reinitialisation import reinitialise, reinitialise_outside
 from tune_tickets.models.seeding import derived_seed
-from tune_tickets.models.surgery import ParameterCount, count_parameters, prune
+from tune_tickets.models.surgery import (
+    ParameterCount,
+    count_parameters,
+    prune,
+    reinitialise,
+    reinitialise_outside,
+)
 from tune_tickets.models.tokenizer import framing_tokens, tokenizer_files
 from tune_tickets.tickets.mask import StructuredMask
 from tune_tickets.tickets.ticket import Ticket, TicketMetadata
@@ -61,7 +66,7 @@ def trained(context: StageContext, every_epoch: bool) -> StageOutput:
     rows = load_rows(context)
     model, tokenizer = load_start(context, rows.labels)
     dense = count_parameters(model)
-    anatomy = anatomy_of(model)
+    anatomy = family_of(model).anatomy(model)
     structure = StructuredMask.full(anatomy.layers, anatomy.heads, anatomy.neurons)
     mask: Mask = load_mask(context, "draw") if "draw" in context.stage.upstream else structure
     if "ablation" in inputs:

@@ -20,7 +20,7 @@ from tune_tickets.methods.bodies.start import device_of, load_model
 from tune_tickets.methods.earlyrobust import EarlyBird, EarlyRobust
 from tune_tickets.methods.given import load_rows
 from tune_tickets.methods.stages import TRAJECTORY_FILE
-from tune_tickets.models.anatomy import anatomy_of, layer_parts
+from tune_tickets.models.families import family_of
 from tune_tickets.tickets.distance import Stop, Trajectory, distances, find_stop
 from tune_tickets.tickets.gates import Gates, penalty
 from tune_tickets.training.batches import Batches, EncodedRows
@@ -43,7 +43,7 @@ class Search:
         batches: Batches | None = None,
         loss: Loss = cross_entropy,
     ) -> None:
-        anatomy = anatomy_of(model)
+        anatomy = family_of(model).anatomy(model)
         gates = Gates(anatomy.layers, anatomy.heads, anatomy.neurons, device)
         optimizer = build_optimizer(
             model, method.learning_rate, method.weight_decay, gates, method.coefficient_learning_rate
@@ -70,8 +70,8 @@ class Search:
 
     def run(self, on_mini_epoch: Callable[[], bool], on_step: Callable[[int], None]) -> None:
         """Go on until `on_mini_epoch` says that it is enough, or to the end of the schedule."""
-        parts = layer_parts(self.state.model)
-        with self._gates.attach([part.attention_output for part in parts], [part.output for part in parts]):
+        heads, neurons = family_of(self.state.model).output_projections(self.state.model)
+        with self._gates.attach(heads.values(), neurons.values()):
             for step, loss in train(self.state, self._recipe):
                 self.state.losses = self.state.losses + loss
                 if step == self.ends[len(self.trajectory)]:

@@ -19,7 +19,7 @@ from tune_tickets.methods.bodies.start import device_of, load_model
 from tune_tickets.methods.given import load_rows
 from tune_tickets.methods.imp import Imp
 from tune_tickets.methods.stages import SCORES_FILE, WEIGHTS_FILE
-from tune_tickets.models.matrices import weight_matrices
+from tune_tickets.models.families import family_of
 from tune_tickets.tickets.drawing import magnitudes, scores_to_bytes
 from tune_tickets.tickets.unstructured import UnstructuredMask
 from tune_tickets.training.batches import Batches, EncodedRows
@@ -48,7 +48,9 @@ class Round:
         share: tuple[float, float] = (0.0, 1.0),
         weights: Mapping[str, Tensor] | None = None,
     ) -> None:
-        self._weights = weights or {name: linear.weight for name, linear in weight_matrices(model).items()}
+        self._weights = weights or {
+            name: linear.weight for name, linear in family_of(model).weight_matrices(model).items()
+        }
         shapes = {name: tuple(weight.shape) for name, weight in self._weights.items()}
         self._mask = UnstructuredMask.full(shapes) if mask is None else mask
         self._mask.fold(self._weights)

@@ -17,9 +17,8 @@ from tune_tickets.methods.bodies.start import device_of, encode_rows
 from tune_tickets.methods.given import load_rows
 from tune_tickets.methods.robustt import RobustT
 from tune_tickets.methods.stages import SCORES_FILE, TRAJECTORY_FILE
-from tune_tickets.models.anatomy import anatomy_of
+from tune_tickets.models.families import family_of
 from tune_tickets.models.loading import LoadedTicket
-from tune_tickets.models.matrices import output_projections, weight_matrices
 from tune_tickets.models.seeding import derived_seed
 from tune_tickets.tickets.distance import Trajectory
 from tune_tickets.tickets.drawing import magnitudes, scores_to_bytes
@@ -124,10 +123,11 @@ def gated_matrices(model: PreTrainedModel, method: RobustT) -> tuple[dict[str, n
     `tickets.gates` does.
     """
     if method.grouping == "weight":
-        linears = weight_matrices(model)
+        linears = family_of(model).weight_matrices(model)
         return linears, {name: tuple(linear.weight.shape) for name, linear in linears.items()}
-    anatomy = anatomy_of(model)
-    by_head, by_neuron = output_projections(model)
+    family = family_of(model)
+    anatomy = family.anatomy(model)
+    by_head, by_neuron = family.output_projections(model)
     widths = dict.fromkeys(by_head, anatomy.heads) | dict.fromkeys(by_neuron, anatomy.neurons)
     return by_head | by_neuron, {name: (1, width) for name, width in widths.items()}
 
@@ -148,7 +148,8 @@ def structured_scores(model: PreTrainedModel, scores: dict[str, Tensor]) -> tupl
     That ranks by magnitude, so every kind is shifted to be positive, in float64 to keep the order of all logits.
     """
     heads, neurons = (
-        torch.cat([scores[name].double() for name in projections]) for projections in output_projections(model)
+        torch.cat([scores[name].double() for name in projections])
+        for projections in family_of(model).output_projections(model)
     )
     return heads - heads.min() + 1, neurons - neurons.min() + 1
 

@@ -22,7 +22,7 @@ from tune_tickets.methods.imp import Imp
 from tune_tickets.methods.imp.rounds import Round, train_round
 from tune_tickets.methods.srnets import LOOKS_FILE, SRNets
 from tune_tickets.methods.stages import MASK_FILE, WEIGHTS_FILE
-from tune_tickets.models.matrices import matrices_with_classifier
+from tune_tickets.models.families import family_of
 from tune_tickets.tickets.drawing import draw_unstructured
 from tune_tickets.tickets.straight_through import StraightThroughMasks
 from tune_tickets.tickets.unstructured import MaskLooks, UnstructuredMask
@@ -53,7 +53,7 @@ class MaskTraining:
     ) -> None:
         model.requires_grad_(False)
         self._method, self._look = method, look
-        self._linears = matrices_with_classifier(model, method.pooler)
+        self._linears = family_of(model).matrices_with_classifier(model, method.pooler)
         weights = {name: linear.weight for name, linear in self._linears.items()}
         self.masks = StraightThroughMasks(weights, self._sparsity(0.0), method.init, method.phi, method.alpha)
         batches = Batches(rows, method.batch_size, seed, device)
