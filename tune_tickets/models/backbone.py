@@ -87,7 +87,7 @@ def load_config(folder: Path, model: Model, labels: Sequence[str]) -> Pretrained
         config: PretrainedConfig = AutoConfig.from_pretrained(folder, trust_remote_code=False)
     except (OSError, ValueError, TypeError) as error:
         raise _unreadable(model, "configuration", error) from error
-    config.update(_named_family(model))  # type: ignore[no-untyped-call]
+    config.update(_named_family(model))
     config.id2label = dict(enumerate(labels))
     config.label2id = {label: index for index, label in enumerate(labels)}
     if model.layers is not None:

@@ -63,7 +63,8 @@ class Bert(Family):
 
     def lean(self, model: PreTrainedModel) -> Lean | None:
         """Encoders with absolute positions, not decoders."""
-        config, base = model.config, model.base_model
+        config = model.config
+        base: Any = model.base_model
         absolute = getattr(config, "position_embedding_type", "absolute") == "absolute"
         if config.model_type not in self.lean_types or getattr(config, "is_decoder", False) or not absolute:
             return None
