@@ -1,6 +1,7 @@
 """The walls of the house: which room may import which, and which library is imported in one room only."""
 
 import ast
+import re
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -82,3 +83,39 @@ def test_no_file_is_named_after_nothing_and_none_is_longer_than_a_chapter():
     for file in PACKAGE.rglob("*.py"):
         assert file.stem not in {"utils", "helpers", "common", "misc"}
         assert len(file.read_text(encoding="utf-8").splitlines()) <= 500, file
+
+
+MODEL_PARTS = re.compile(
+    r"encoder\.layer\b|attention\.(self|output)\b|(output|intermediate|pooler)\.dense\b|\.LayerNorm\b|\b(position|token_type)_embeddings\b"
+    r"|\blm_head\b|\bintermediate_act_fn\b|\b(num_attention_heads|all_head_size|intermediate_size)\b"
+)
+"""Attributes of transformers models and sizes in their configurations."""
+
+
+def model_parts(source: str) -> set[str]:
+    """The names of parts of models in code and in strings; comments and docstrings may speak of them."""
+    tree = ast.parse(source)
+    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    written = [ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    written += [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose
+    ]
+    return {text for text in written if MODEL_PARTS.search(text)}
+
+
+def test_only_model_families_know_what_parts_of_models_are_called():
+    found = {file: model_parts(file.read_text(encoding="utf-8")) for file in PACKAGE.rglob("*.py")}
+    families = PACKAGE / "models" / "families"
+    assert {file: names for file, names in found.items() if names and families not in file.parents} == {}
+    assert found[families / "bert.py"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["base.encoder.layer[0]", "x = layer.attention.self.query", "getattr(model, 'lm_head')", "c.intermediate_size"],
+)
+def test_names_of_parts_are_seen(code):
+    assert model_parts(code)
+    assert not model_parts(f'"""{code}"""\n# {code}\n')
