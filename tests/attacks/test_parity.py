@@ -49,7 +49,7 @@ def victim(tokenizer, texts):
         model.bert.embeddings.word_embeddings.weight.mul_(20)
         model.classifier.weight.mul_(20)
         victim = Victim(model, tokenizer, MAX_LENGTH, 64)
-        logits = torch.log(victim(texts))
+        logits = victim(texts)
         model.classifier.bias -= torch.median(logits, dim=0).values
     return victim
 
@@ -165,10 +165,10 @@ def neighbour_lists(tmp_path, monkeypatch, texts):
 @pytest.mark.parametrize("name", ["textfooler/minilm", "textbugger/minilm", "textfooler/cf8", "bae-counterfitted/cf8"])
 def test_word_swaps_with_local_resources(name, victim, rows, neighbour_lists):
     from tune_tickets.attacks.parts import Bugs
-    from tune_tickets.attacks.recipes import attack_maker
+    from tune_tickets.attacks.recipes import Recipe
 
     threat = threat_or_skip(name)
-    maker = attack_maker(victim, threat, 0, None)
+    maker = Recipe.of(victim, threat, 0)
     attack = stock_attack(maker.constraints[1:], maker.transformation, threat.ranking, victim)
     stock = []
     for row in rows:
