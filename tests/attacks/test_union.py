@@ -42,12 +42,12 @@ def test_the_union_holds_the_neighbours_and_the_inflections_without_repeats(coun
 
 def test_opposites_are_kept_out_of_every_source(counting_victim, tmp_path, monkeypatch):
     lists = tmp_path / "neighbours.json"
-    lists.write_text(json.dumps({"boring": ["enjoyable", "exciting", "tedious", "the", "run"], "clever": ["Astute"]}))
+    lists.write_text(json.dumps({"boring": ["enjoyable", "exciting", "tedious", "the", "run"], "film": ["Flick"]}))
     monkeypatch.setenv("TUNE_TICKETS_NEIGHBOURS", str(lists))
     victim = counting_victim({})
     plain, union = (substitutes(get_threat(name), victim) for name in (BASE, f"{BASE}-cf8"))
     assert set(union["boring"]) - set(plain["boring"]) <= {"tedious"}
-    assert "astute" in union["clever"]
+    assert "flick" in union["film"]
     for word, found in union.items():
         assert all(polarity(word) == polarity(other) and not opposed(word, other) for other in found)
 
