@@ -56,9 +56,9 @@ def by_stock(
     from textattack.transformations import WordSwapMaskedLM
 
     from tune_tickets.attacks.parts import Bugs, SentenceSimilarity
-    from tune_tickets.attacks.recipes import attack_maker
+    from tune_tickets.attacks.recipes import Recipe
 
-    maker = attack_maker(victim, threat, 0, None, masked_lm)
+    maker = Recipe.of(victim, threat, 0, None, masked_lm)
     transformation = maker.transformation
     if masked_lm is not None:
         parts: dict[str, Any] = {"masked_language_model": masked_lm.model, "tokenizer": masked_lm.tokenizer}

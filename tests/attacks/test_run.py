@@ -200,7 +200,7 @@ def test_an_attack_that_breaks_names_the_row_and_gives_no_figure(leans_on_wonder
     def break_at_second(done, total):
         leans_on_wonderful.model.bias = float("nan")
 
-    with pytest.raises(TicketsError, match=r"textfooler/minilm broke on row 5 .*Model scores"):
+    with pytest.raises(TicketsError, match=r"textfooler/minilm failed on row 5 .*not finite"):
         attack(leans_on_wonderful, ROWS, progress=break_at_second)
 
 

@@ -58,7 +58,7 @@ def test_what_must_be_fetched_is_told_by_the_parts():
 def test_a_fitted_masked_lm_is_part_of_the_fingerprint_and_must_be_named():
     first, second = (get_threat("bert-attack/minilm", masked_lm=name) for name in ("one", "two"))
     assert first.fingerprint != second.fingerprint
-    with pytest.raises(ResourceError, match=r"takes a masked language model that a search fits"):
+    with pytest.raises(ResourceError, match=r"needs a masked language model that a search fits"):
         get_threat("bert-attack/minilm")
 
 

@@ -1,7 +1,7 @@
 """Substitutes by a masked language model, as BERT-Attack proposes them. Importing this module imports TextAttack."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import islice, product
@@ -92,10 +92,13 @@ class MaskedWords(WordSwap):  # type: ignore[misc]
     ranks all combinations, forgets the ranking and takes the first; here only those are formed.
     """
 
-    def __init__(self, masked_lm: MaskedLM, max_candidates: int) -> None:
+    def __init__(
+        self, masked_lm: MaskedLM, max_candidates: int, fits: Callable[[str, str], bool] | None = None
+    ) -> None:
         super().__init__()
         self._lm = masked_lm
         self._max_candidates = max_candidates
+        self._fits = fits
 
     def _get_transformations(self, current_text: Any, indices_to_modify: Sequence[int]) -> list[Any]:  # noqa: ANN401
         [best] = self._lm.best([current_text.text], self._max_candidates)
@@ -104,6 +107,7 @@ class MaskedWords(WordSwap):  # type: ignore[misc]
             for index in indices_to_modify
             for word in self._substitutes(current_text, index, best)
             if word != current_text.words[index]
+            and (self._fits is None or self._fits(current_text.words[index].lower(), word.lower()))
         ]
 
     def _substitutes(self, text: Any, index: int, best: list[list[int]]) -> list[str]:  # noqa: ANN401 - AttackedText

@@ -1,6 +1,6 @@
 """Substitutes for a word: its nearest whole-word vocabulary entries that keep the polarity and fit the slot."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Protocol
 
@@ -81,6 +81,7 @@ class SentenceEncoder:
 
 _SHORTEST_WORD = 3
 _CONSIDERED = 100
+"""Nearest words that are looked at, before those that do not fit are dropped."""
 _AT_ONCE = 256
 
 
@@ -115,13 +116,14 @@ class ListedNeighbours:
 class Neighbours:
     """Nearest words by cosine of the encoder's input embeddings, found when first asked for."""
 
-    def __init__(self, encoder: SentenceEncoder, min_cosine: float) -> None:
+    def __init__(self, encoder: SentenceEncoder, min_cosine: float, considered: int = _CONSIDERED) -> None:
         rows = {word: row for word, row in encoder.vocabulary().items() if _is_whole_word(word)}
         self._words = tuple(sorted(rows, key=rows.__getitem__))
         self._position = {word: position for position, word in enumerate(self._words)}
         # In float64 a cosine does not depend on which words are looked up together.
         self._vectors = encoder.word_vectors()[torch.tensor([rows[word] for word in self._words])].double()
         self._min_cosine = min_cosine
+        self._considered = min(considered, len(self._words))
         self._found: dict[str, tuple[str, ...]] = {}
 
     def of(self, word: str) -> tuple[str, ...]:
@@ -140,12 +142,33 @@ class Neighbours:
 
     def _search(self, words: list[str]) -> None:
         asked = self._vectors[torch.tensor([self._position[word] for word in words])]
-        cosines, positions = torch.topk(asked @ self._vectors.T, min(_CONSIDERED, len(self._words)))
+        cosines, positions = torch.topk(asked @ self._vectors.T, self._considered)
         for word, values, others in zip(words, cosines.tolist(), positions.tolist(), strict=True):
             near = [
                 self._words[other] for value, other in zip(values, others, strict=True) if value >= self._min_cosine
             ]
             self._found[word] = tuple(other for other in near if is_substitute(word, other))
+
+
+class Union:
+    """The nearest words, then those of other sources that fit the slot and do not oppose the word."""
+
+    def __init__(self, near: Substitutes, count: int, others: Sequence[Callable[[str], Iterable[str]]]) -> None:
+        self._near = near
+        self._count = count
+        self._others = others
+
+    def of(self, word: str) -> tuple[str, ...]:
+        """Return the substitutes of a lower-case word: `count` neighbours, then all of the other sources."""
+        if is_protected(word):
+            return ()
+        more = (other.lower() for source in self._others for other in source(word))
+        found = [*self._near.of(word)[: self._count], *(other for other in more if is_substitute(word, other))]
+        return tuple(dict.fromkeys(found))
+
+    def prepare(self, words: Iterable[str]) -> None:
+        """Look up the neighbours of many words at once."""
+        self._near.prepare(words)
 
 
 @cache

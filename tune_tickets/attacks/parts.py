@@ -32,7 +32,13 @@ from textattack.constraints.pre_transformation import StopwordModification  # no
 from textattack.constraints.semantics.sentence_encoders import SentenceEncoder as StockEncoder  # noqa: E402
 from textattack.shared import AttackedText, WordEmbedding  # noqa: E402
 from textattack.shared.utils import is_one_word  # noqa: E402
-from textattack.transformations import CompositeTransformation, WordSwap  # noqa: E402
+from textattack.transformations import (  # noqa: E402
+    CompositeTransformation,
+    WordSwap,
+    WordSwapDeletions,
+    WordSwapInvisibleCharacters,
+    WordSwapReorderings,
+)
 from textattack.transformations.word_swaps.word_swap_embedding import recover_word_case  # noqa: E402
 
 # The stock "<SPLIT>" may stand in a text, which would then be cut there.
@@ -46,7 +52,7 @@ LOOKALIKES = dict(zip(_LATIN, _LOOKALIKE, strict=True))
 class NeighbourSwap(WordSwap):  # type: ignore[misc]
     """Replaces a word with its nearest substitutes (TextBugger's Sub-W; all that TextFooler does)."""
 
-    def __init__(self, neighbours: Substitutes, max_candidates: int) -> None:
+    def __init__(self, neighbours: Substitutes, max_candidates: int | None = None) -> None:
         super().__init__()
         self._neighbours = neighbours
         self._max_candidates = max_candidates
@@ -71,6 +77,34 @@ class LookalikeSwap(WordSwap):  # type: ignore[misc]
             return []
         place = places[np.random.randint(len(places))]
         return [word[:place] + LOOKALIKES[word[place]] + word[place + 1 :]]
+
+
+class HomoglyphSwap(WordSwap):  # type: ignore[misc]
+    """Replaces each letter in turn with one that looks the same (the stock part lacks a file)."""
+
+    def _get_replacement_words(self, word: str) -> list[str]:
+        return [
+            word[:place] + LOOKALIKES[letter] + word[place + 1 :]
+            for place, letter in enumerate(word)
+            if letter in LOOKALIKES
+        ]
+
+
+class DeletionSwap(WordSwapDeletions):  # type: ignore[misc]
+    """A letter and a backspace before each letter and at the end: a screen shows the word as it was."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ins_chr_min = self.ins_chr_max = "x"  # stock tries 94 characters in every place
+
+
+UNSEEN: dict[str, Callable[[], Any]] = {
+    "homoglyphs": HomoglyphSwap,
+    "invisible": WordSwapInvisibleCharacters,
+    "deletions": DeletionSwap,
+    "reorderings": WordSwapReorderings,
+}
+"""The parts of Bad Characters (Boucher et al. 2022): a reader sees the same text."""
 
 
 class Bugs(CompositeTransformation):  # type: ignore[misc]
@@ -106,6 +140,20 @@ class OnlyColumn(PreTransformationConstraint):  # type: ignore[misc]
             return set(range(len(current_text.words)))
         spans = word_spans(current_text.words, _column_texts(current_text))
         return {index for index, span in enumerate(spans) if span.column == self._column}
+
+
+class MaxSwaps(Constraint):  # type: ignore[misc]
+    """Lets at most so many words change. The stock part counts a word that a control character cuts as two."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(compare_against_original=True)
+        self._most = most
+
+    def _check_constraint(self, transformed_text: Any, reference_text: Any) -> bool:  # noqa: ANN401
+        swaps, text = 0, transformed_text
+        while "previous_attacked_text" in text.attack_attrs:
+            swaps, text = swaps + 1, text.attack_attrs["previous_attacked_text"]
+        return swaps <= self._most
 
 
 class SentenceSimilarity(Constraint):  # type: ignore[misc]

@@ -1,10 +1,10 @@
-"""From a threat model to TextAttack attacks, one per row. Importing this module imports TextAttack."""
+"""Threat models that TextAttack runs: its search, our goal, parts and resources. Importing this imports TextAttack."""
 
 import math
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -12,19 +12,23 @@ import torch
 
 from tune_tickets.attacks import parts
 from tune_tickets.attacks.masked_words import MaskedLM, MaskedWords
-from tune_tickets.attacks.neighbours import ListedNeighbours, Neighbours, load_encoder
+from tune_tickets.attacks.neighbours import ListedNeighbours, Neighbours, Union, is_substitute, load_encoder
 from tune_tickets.attacks.parts import (
     Bugs,
     LookalikeSwap,
+    MaxSwaps,
     NeighbourSwap,
     OnlyColumn,
     ProtectedWords,
     SentenceSimilarity,
+    quick_words,
 )
+from tune_tickets.attacks.records import Found, Status, Tally
 from tune_tickets.attacks.threat import ThreatModel
 from tune_tickets.attacks.toolkit import import_textattack
-from tune_tickets.attacks.victim import Victim
+from tune_tickets.attacks.victim import Victim, margins
 from tune_tickets.attacks.word_resources import neighbour_lists, nltk_stop_words
+from tune_tickets.attacks.word_rules import word_forms
 from tune_tickets.errors import ResourceError
 
 import_textattack()
@@ -49,37 +53,95 @@ ModelWrapper.register(Victim)
 
 _UNSPLIT = 2**30  # the victim makes its own batches, sorted by length
 _REMEMBERED = 2**10
-"""Entries of the caches that an attack has for itself; stock is far more, made anew for every example."""
+"""Entries in the caches of one attack. Stock has far more, allocated for every example."""
+_CONSIDERED = 400
+"""Nearest words from which the 50 of a union are taken."""
+_MASKED_LM_WORDS = 8
+"""Words of a masked language model next to other sources, as in bert-attack/minilm."""
 
-
-@dataclass
-class _Tally:
-    """What became of the candidates of an attack: how many were proposed, and which constraint rejected how many."""
-
-    candidates: int = 0
-    rejected: Counter[str] = field(default_factory=Counter)
+_STATUS: dict[str, Status] = {
+    "FailedAttackResult": "failed",
+    "SuccessfulAttackResult": "successful",
+    "SkippedAttackResult": "skipped",
+}
 
 
 class _TalliedAttack(Attack):  # type: ignore[misc]
-    """The stock attack, keeping a tally."""
+    """The stock attack, which also counts candidates."""
 
-    tally: _Tally
+    tally: Tally
 
     def _filter_transformations_uncached(self, transformed_texts: list[Any], *texts: Any, **named: Any) -> list[Any]:  # noqa: ANN401
         self.tally.candidates += len(transformed_texts)
         return list(super()._filter_transformations_uncached(transformed_texts, *texts, **named))
 
 
+class _ProbabilityGoal(UntargetedClassification):  # type: ignore[misc]
+    """The stock goal and score, 1 - p. Stock takes logits that happen to sum to 1 for probabilities."""
+
+    def _process_model_outputs(self, inputs: list[Any], scores: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(scores, dim=1)
+
+
+class MarginGoal(UntargetedClassification):  # type: ignore[misc]
+    """The stock goal with the score 1 - m / m0: m is the margin of the logits, m0 that of the original text.
+
+    0 at the start, 1 at the decision boundary. Multiplying all logits by a constant changes nothing, so that a model
+    cannot hide behind its calibration (Raina et al. 2024). For two classes it orders texts as 1 - p does.
+    """
+
+    def init_attack_example(self, attacked_text: Any, ground_truth_output: int) -> Any:  # noqa: ANN401
+        """Start with a row: its margin is the unit of the score."""
+        self._unit: float | None = None
+        return super().init_attack_example(attacked_text, ground_truth_output)
+
+    def _process_model_outputs(self, inputs: list[Any], scores: torch.Tensor) -> torch.Tensor:
+        return scores
+
+    def _get_score(self, model_output: torch.Tensor, _: Any) -> float:  # noqa: ANN401 - AttackedText
+        margin = float(margins(model_output.unsqueeze(0), self.ground_truth_output))
+        if self._unit is None:  # the first text is the original
+            self._unit = abs(margin) or 1.0
+        return 1.0 - margin / self._unit
+
+
+_GOALS = {"margin": MarginGoal, "probability": _ProbabilityGoal}
+
+
 @dataclass(frozen=True)
-class _AttackMaker:
-    """The parts of a threat model against one victim. What they have learnt of texts is shared by all rows."""
+class Recipe:
+    """A threat model of TextAttack's parts against one victim. All rows share what the parts have learnt of texts."""
 
     victim: Any
+    threat: ThreatModel
     constraints: list[Any]
     transformation: Any
-    ranking: str
     query_budget: int | None
-    tally: _Tally
+    tally: Tally
+
+    @classmethod
+    def of(
+        cls,
+        victim: Victim,
+        threat: ThreatModel,
+        column: int,
+        query_budget: int | None = None,
+        masked_lm: MaskedLM | None = None,
+    ) -> "Recipe":
+        """Build the parts of the threat model, which may change one column.
+
+        Raises:
+            ResourceError: A resource of the threat model is missing.
+        """
+        tally = Tally()
+        constraints = [_counted(constraint, tally) for constraint in _constraints(victim, threat, column)]
+        before = [RepeatModification(), *_left_alone(threat), OnlyColumn(column)]
+        transformation = _transformation(victim, threat, masked_lm)
+        return cls(victim, threat, before + constraints, transformation, query_budget, tally)
+
+    def running(self) -> AbstractContextManager[None]:
+        """Hold while rows are attacked: TextAttack splits texts faster."""
+        return quick_words()
 
     def prepare(self, texts: Iterable[str]) -> None:
         """Look up at once what the attacks would look up word by word."""
@@ -87,33 +149,45 @@ class _AttackMaker:
             if isinstance(swap, NeighbourSwap):
                 swap.prepare(texts)
 
-    def attack(self, row_seed: int) -> Attack:
-        """An attack of its own for a row."""
+    def attack(self, columns: Mapping[str, str], label: int, seed: int) -> Found:
+        """Attack one row with TextAttack.
+
+        Args:
+            columns: The texts of the row by column, as far as the model reads them.
+            label: The true class.
+            seed: The seed of the row, which decides its bugs.
+
+        Returns:
+            The text that the search found, and whether it fools the model.
+        """
+        result = self._attack(seed).attack(columns, label)
+        before, after = result.original_result, result.perturbed_result
+        changed = after.attacked_text.tokenizer_input
+        return Found(
+            status=_STATUS[type(result).__name__],
+            texts=(changed,) if isinstance(changed, str) else tuple(changed),
+            prediction=int(before.output),
+            perturbed_prediction=int(after.output),
+            queries=int(result.num_queries),
+            classes=len(before.raw_output),
+            words=(before.attacked_text.words, after.attacked_text.words),
+        )
+
+    def _attack(self, row_seed: int) -> Attack:
+        """Return an attack for one row."""
         transformation = copy(self.transformation)
         if isinstance(transformation, Bugs):
             transformation.row_seed = row_seed
-        goal = UntargetedClassification(
+        goal = _GOALS[self.threat.score](
             self.victim, query_budget=self.query_budget or math.inf, model_batch_size=_UNSPLIT
         )
-        search = GreedyWordSwapWIR(wir_method=self.ranking)
+        search = GreedyWordSwapWIR(wir_method=self.threat.ranking)
         attack = _TalliedAttack(goal, self.constraints, transformation, search, _REMEMBERED, _REMEMBERED)
         attack.tally = self.tally
         return attack
 
 
-def attack_maker(
-    victim: Victim, threat: ThreatModel, column: int, query_budget: int | None, masked_lm: MaskedLM | None = None
-) -> _AttackMaker:
-    """The parts of the threat model, allowed to change one column."""
-    tally = _Tally()
-    constraints = [_counted(constraint, tally) for constraint in _constraints(victim, threat, column)]
-    before: list[Any] = [RepeatModification(), _left_alone(threat), OnlyColumn(column)]
-    return _AttackMaker(
-        victim, before + constraints, _transformation(victim, threat, masked_lm), threat.ranking, query_budget, tally
-    )
-
-
-def _counted(constraint: Any, tally: _Tally) -> Any:  # noqa: ANN401 - textattack.Constraint
+def _counted(constraint: Any, tally: Tally) -> Any:  # noqa: ANN401 - textattack.Constraint
     check, name = constraint.call_many, type(constraint).__name__
 
     def call_many(texts: list[Any], reference: Any) -> list[Any]:  # noqa: ANN401 - AttackedText
@@ -125,23 +199,28 @@ def _counted(constraint: Any, tally: _Tally) -> Any:  # noqa: ANN401 - textattac
     return constraint
 
 
-def _left_alone(threat: ThreatModel) -> Any:  # noqa: ANN401 - textattack.Constraint
+def _left_alone(threat: ThreatModel) -> list[Any]:
+    """Return the constraint that keeps stop words, if there is one."""
+    if threat.stop_words == "none":
+        return []
     if threat.stop_words == "local":
-        return ProtectedWords()
+        return [ProtectedWords()]
     words = nltk_stop_words() if threat.stop_words == "nltk" else parts.textfooler_stop_words()
-    return StopwordModification(stopwords=words)
+    return [StopwordModification(stopwords=words)]
 
 
 def _constraints(victim: Victim, threat: ThreatModel, column: int) -> list[Any]:
-    """In the order of the stock recipes: what is cheap first."""
+    """Return the constraints in the order of the stock recipes, cheap ones first."""
     found: list[Any] = []
-    if threat.words == "counter-fitted" and threat.min_word_cosine is not None:
+    if "counter-fitted" in threat.sources and threat.min_word_cosine is not None:
         embedding = parts.counter_fitted_embedding()
         found.append(WordEmbeddingDistance(embedding=embedding, min_cos_sim=threat.min_word_cosine))
     if threat.tagger:
         found.append(parts.TaggedPartOfSpeech(allow_verb_noun_swap=True))
     if threat.max_modified is not None:
         found.append(MaxWordsPerturbed(max_percent=threat.max_modified))
+    if threat.max_words is not None:
+        found.append(MaxSwaps(threat.max_words))
     if threat.max_edits is not None:
         found.append(LevenshteinEditDistance(threat.max_edits))
     if threat.encoder == "minilm":
@@ -171,6 +250,8 @@ def _transformation(victim: Victim, threat: ThreatModel, masked_lm: MaskedLM | N
                 WordSwapRandomCharacterInsertion(),
             ]
         )
+    if threat.swaps in parts.UNSEEN:
+        return parts.UNSEEN[threat.swaps]()
     words = _words(victim, threat, masked_lm)
     if threat.swaps == "words":
         return words
@@ -179,12 +260,12 @@ def _transformation(victim: Victim, threat: ThreatModel, masked_lm: MaskedLM | N
 
 def _words(victim: Victim, threat: ThreatModel, masked_lm: MaskedLM | None) -> Any:  # noqa: ANN401
     count = threat.max_candidates or 0
+    if len(threat.sources) > 1:
+        return _union(victim, threat, masked_lm)
     if threat.words == "wordnet":
         return parts.WordNetSwap()
     if threat.words == "masked-lm":
-        if masked_lm is None:
-            raise ResourceError(f"attack {threat.name!r} was given no masked language model")
-        return MaskedWords(masked_lm, count)
+        return MaskedWords(_given(masked_lm, threat), count)
     if threat.words == "counter-fitted":
         return WordSwapEmbedding(max_candidates=count, embedding=parts.counter_fitted_embedding())
     if threat.words == "cf8":
@@ -192,8 +273,31 @@ def _words(victim: Victim, threat: ThreatModel, masked_lm: MaskedLM | None) -> A
     return NeighbourSwap(_neighbours(victim.model.device, threat.min_word_cosine or 0.0), count)
 
 
+def _union(victim: Victim, threat: ThreatModel, masked_lm: MaskedLM | None) -> Any:  # noqa: ANN401
+    """Return the substitutes of all sources. Opposites are kept out, whichever source proposes them."""
+    listed: list[Callable[[str], Iterable[str]]] = []
+    if "inflections" in threat.sources:
+        listed.append(word_forms)
+    if "wordnet" in threat.sources:
+        listed.append(parts.WordNetSwap()._get_replacement_words)
+    if "cf8" in threat.sources:
+        lists = neighbour_lists()
+        listed.append(lambda word: lists.get(word, ()))
+    near = _neighbours(victim.model.device, threat.min_word_cosine or 0.0, _CONSIDERED)
+    swap = NeighbourSwap(Union(near, threat.max_candidates or 0, listed))
+    if "masked-lm" not in threat.sources:
+        return swap
+    return CompositeTransformation([swap, MaskedWords(_given(masked_lm, threat), _MASKED_LM_WORDS, is_substitute)])
+
+
+def _given(masked_lm: MaskedLM | None, threat: ThreatModel) -> MaskedLM:
+    if masked_lm is None:
+        raise ResourceError(f"attack {threat.name!r} was given no masked language model")
+    return masked_lm
+
+
 def _bugs(words: Any) -> list[Any]:  # noqa: ANN401 - textattack.WordSwap
-    """TextBugger's five bugs: a space put in, a letter left out, two letters swapped, a lookalike, a near word."""
+    """Return TextBugger's five bugs: insert a space, delete a letter, swap two letters, a lookalike, a near word."""
     inner = {"random_one": True, "skip_first_char": True, "skip_last_char": True}
     return [
         WordSwapRandomCharacterInsertion(letters_to_insert=" ", **inner),
@@ -205,5 +309,5 @@ def _bugs(words: Any) -> list[Any]:  # noqa: ANN401 - textattack.WordSwap
 
 
 @cache
-def _neighbours(device: torch.device, min_cosine: float) -> Neighbours:
-    return Neighbours(load_encoder(device), min_cosine)
+def _neighbours(device: torch.device, min_cosine: float, considered: int = 100) -> Neighbours:
+    return Neighbours(load_encoder(device), min_cosine, considered)

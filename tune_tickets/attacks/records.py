@@ -2,8 +2,9 @@
 
 import random
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from difflib import SequenceMatcher
 from itertools import takewhile
 from pathlib import Path
@@ -28,6 +29,30 @@ class AttackRow:
     index: int
     texts: tuple[str, ...]
     label: int
+
+
+@dataclass(frozen=True)
+class Found:
+    """What an attack found for one row, before it is recorded."""
+
+    status: Status
+    texts: tuple[str, ...]
+    """The columns as the attack left them."""
+    prediction: int
+    perturbed_prediction: int
+    queries: int
+    classes: int
+    """Number of classes of the model."""
+    words: tuple[list[str], list[str]]
+    """The words of the row before and after."""
+
+
+@dataclass
+class Tally:
+    """How many candidates the attacks proposed, and how many of them each constraint rejected."""
+
+    candidates: int = 0
+    rejected: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True)

@@ -1,27 +1,29 @@
-"""The executor: attacks in lock-step, each seeded by its row, so that order and sharding change nothing."""
+"""Run attacks in lock-step. Each is seeded by its row, so order and sharding change nothing."""
 
 import random
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import torch
 
+from tune_tickets.attacks.charmer import Charmer
 from tune_tickets.attacks.lockstep import in_lockstep
 from tune_tickets.attacks.neighbours import load_encoder
 from tune_tickets.attacks.records import (
     AttackRecord,
     AttackRow,
+    Found,
     Measured,
     Measurement,
-    Status,
+    Tally,
     figures,
     sample_substitutions,
 )
@@ -38,23 +40,17 @@ if TYPE_CHECKING:
 __all__ = ["AttackRecord", "AttackRow", "Attacked", "attack_rows", "row_seed"]
 
 _WIDTH = 64
-"""Attacks side by side: enough that the questions of all make full batches, also of long texts."""
-
-_STATUS: dict[str, Status] = {
-    "FailedAttackResult": "failed",
-    "SuccessfulAttackResult": "successful",
-    "SkippedAttackResult": "skipped",
-}
+"""Number of attacks at the same time. Enough to fill batches, also of long texts."""
 
 
 @dataclass(frozen=True)
 class Attacked:
-    """One record per row, in order, and what became of the candidates on the way."""
+    """One record per row, in order, and how many candidates were proposed and rejected."""
 
     records: list[AttackRecord]
     candidates: int
     rejected: dict[str, int]
-    """By constraint, how many candidates it rejected."""
+    """Number of candidates that each constraint rejected."""
 
 
 def attack_rows(
@@ -70,35 +66,35 @@ def attack_rows(
     masked_lm: "MaskedLM | None" = None,
     width: int = _WIDTH,
 ) -> Attacked:
-    """Attack every row, `width` of them side by side; if one attack breaks, the whole call does."""
-    from tune_tickets.attacks.parts import quick_words
-    from tune_tickets.attacks.recipes import attack_maker  # imports TextAttack, which takes seconds
+    """Attack every row, `width` of them at the same time.
 
+    Raises:
+        ConfigError, DataError: Rows, columns and labels do not fit together.
+        ResourceError: The threat model was named with other resources than this process has.
+        TicketsError: An attack on a row failed with an error. No metric is given, since it would leave this row out.
+    """
     _check(rows, threat, columns, attacked, labels, masked_lm)
     column = columns.index(attacked)
-    maker = attack_maker(victim, threat, column, query_budget or threat.query_budget, masked_lm)
+    attacker = _attacker(victim, threat, column, query_budget or threat.query_budget, masked_lm)
 
     def job(row: AttackRow) -> AttackRecord:
-        own_seed = row_seed(seed, row.index)
-        _reseed(own_seed)
-        attack = maker.attack(own_seed)
         try:
-            return _attack_row(attack, victim, row, columns, column, len(labels))
+            return _attack_row(attacker, victim, row, columns, column, len(labels), row_seed(seed, row.index))
         except Exception as error:
             raise TicketsError(
-                f"attack {threat.name} broke on row {row.index} ({type(error).__name__}: {error}); "
-                "no figure is given, since it would leave this row out"
+                f"attack {threat.name} failed on row {row.index} ({type(error).__name__}: {error}); "
+                "no metric is given, since it would leave this row out"
             ) from error
 
     records: dict[int, AttackRecord] = {}
-    with _own_randomness(), quick_words():
-        maker.prepare(split_visible(clean(row.texts[column]), victim.max_length)[0] for row in rows)
+    with _own_randomness(), attacker.running():
+        attacker.prepare(split_visible(clean(row.texts[column]), victim.max_length)[0] for row in rows)
         for number, record in in_lockstep([partial(job, row) for row in rows], width):
             records[number] = record
             if progress is not None:
                 progress(len(records), len(rows))
     in_order = [records[number] for number in range(len(rows))]
-    return Attacked(in_order, maker.tally.candidates, dict(maker.tally.rejected))
+    return Attacked(in_order, attacker.tally.candidates, dict(attacker.tally.rejected))
 
 
 def _check(
@@ -126,26 +122,53 @@ def _check(
         )
 
 
+class _Attacker(Protocol):
+    """A threat model against one victim."""
+
+    @property
+    def tally(self) -> Tally: ...
+
+    def running(self) -> AbstractContextManager[None]:
+        """Hold while rows are attacked."""
+        ...
+
+    def prepare(self, texts: Iterable[str]) -> None:
+        """Look up at once what the attacks on these texts need."""
+        ...
+
+    def attack(self, columns: Mapping[str, str], label: int, seed: int) -> Found:
+        """Attack one row."""
+        ...
+
+
+def _attacker(
+    victim: Victim, threat: ThreatModel, column: int, query_budget: int | None, masked_lm: "MaskedLM | None"
+) -> _Attacker:
+    if threat.swaps == "characters":
+        return Charmer(victim, threat, column, query_budget)
+    from tune_tickets.attacks.recipes import Recipe  # imports TextAttack, which takes seconds
+
+    return Recipe.of(victim, threat, column, query_budget, masked_lm)
+
+
 def _attack_row(
-    attack: Any,  # noqa: ANN401 - textattack.Attack
+    attacker: _Attacker,
     victim: Victim,
     row: AttackRow,
     columns: tuple[str, ...],
     column: int,
     classes: int,
+    seed: int,
 ) -> AttackRecord:
+    _reseed(seed)
     texts = tuple(clean(text) for text in row.texts)
     visible, rest = zip(*(split_visible(text, victim.max_length) for text in texts), strict=True)
-    result = attack.attack(OrderedDict(zip(columns, visible, strict=True)), int(row.label))
-    before, after = result.original_result, result.perturbed_result
-    if len(before.raw_output) != classes:
-        raise ConfigError(f"the model has {len(before.raw_output)} classes, the task {classes}")
-    changed = after.attacked_text.tokenizer_input
-    changed = (changed,) if isinstance(changed, str) else changed
-    perturbed = tuple(head + tail for head, tail in zip(changed, rest, strict=True))
-    status = _STATUS[type(result).__name__]
+    found = attacker.attack(OrderedDict(zip(columns, visible, strict=True)), int(row.label), seed)
+    if found.classes != classes:
+        raise ConfigError(f"the model has {found.classes} classes, the task {classes}")
+    perturbed = tuple(head + tail for head, tail in zip(found.texts, rest, strict=True))
     similarity = None
-    if status == "successful":
+    if found.status == "successful":
         encoder = load_encoder(victim.model.device, victim.exact)
         [similarity] = encoder.similarities([(texts[column], perturbed[column])])
     return AttackRecord(
@@ -153,24 +176,24 @@ def _attack_row(
         texts=texts,
         perturbed_texts=perturbed,
         label=int(row.label),
-        prediction=int(before.output),
-        perturbed_prediction=int(after.output),
-        status=status,
-        queries=int(result.num_queries),
-        words_changed=_words_changed(before.attacked_text.words, after.attacked_text.words, rest),
+        prediction=found.prediction,
+        perturbed_prediction=found.perturbed_prediction,
+        status=found.status,
+        queries=found.queries,
+        words_changed=_words_changed(*found.words, rest),
         similarity=similarity,
     )
 
 
 def _words_changed(before: list[str], after: list[str], rest: tuple[str, ...]) -> float:
-    # As TextAttack's metric, but aligned: a space put into a word does not make all later words count as changed.
+    # As TextAttack's metric, but aligned: a space inside a word does not make all later words count as changed.
     same = sum(block.size for block in SequenceMatcher(None, before, after, autojunk=False).get_matching_blocks())
     total = len(before) + sum(len(tail.split()) for tail in rest)
     return 100 * (len(before) - same) / total if total else 0.0
 
 
 def row_seed(seed: int, index: int) -> int:
-    """The seed of a row's attack: what TextAttack's Attacker would be given as `random_seed` for this row alone."""
+    """Return the seed of a row's attack: the `random_seed` that TextAttack's Attacker gets for this row alone."""
     return int(np.random.SeedSequence([seed, index]).generate_state(1)[0])
 
 
@@ -182,7 +205,7 @@ def _reseed(seed: int) -> None:
 
 @contextmanager
 def _own_randomness() -> Iterator[None]:
-    # The caller's generators go on where they were.
+    # The caller's generators keep their state.
     state, numpy_state = random.getstate(), np.random.get_state()
     try:
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
@@ -193,7 +216,7 @@ def _own_randomness() -> Iterator[None]:
 
 
 def _masked_lm(threat: ThreatModel, classifier: Classifier) -> "MaskedLM | None":
-    if threat.words != "masked-lm":
+    if "masked-lm" not in threat.sources:
         return None
     from tune_tickets.attacks.masked_words import resolved_masked_lm
 
@@ -208,9 +231,10 @@ def measure(
     batch_size: int,
     progress: Callable[[int, int], None],
 ) -> Measured:
-    """Attack every row of the sample."""
+    """Attack every row of the sample and return the metrics with all records."""
     classifier.check_texts(len(sample.columns))
-    import_module("tune_tickets.attacks.recipes")  # starting TextAttack takes seconds that are not the attack's
+    if threat.swaps != "characters":
+        import_module("tune_tickets.attacks.recipes")  # starting TextAttack takes seconds that are not the attack's
     started = time.monotonic()
     attacked = attack_rows(
         Victim(classifier.model, classifier.tokenizer, classifier.max_length, batch_size),

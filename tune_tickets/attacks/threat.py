@@ -1,4 +1,4 @@
-"""Threat models by name: recipe, parameters and the identity of every resource. Declarative; `recipes` builds them."""
+"""Threat models by name: recipe, parameters and the identity of every resource. `recipes` and `charmer` run them."""
 
 import hashlib
 import json
@@ -19,53 +19,82 @@ ANTONYMS_FILE = _PACKAGE / "antonyms.txt"
 JUDGEMENTS_FILE = _PACKAGE / "judgements.txt"
 NEGATIONS_FILE = _PACKAGE / "negations.txt"
 
-RULES_VERSION = 2
-"""Part of every fingerprint; raised when the code of the attacks changes what the same parameters do."""
+RULES_VERSION = 3
+"""Part of every fingerprint. Raise it when the code of the attacks changes what the same parameters do."""
 
-_SETTABLE = ("max_candidates", "min_word_cosine", "min_similarity", "window", "max_modified")
-"""What an experiment may change of a threat model: RobustT Table 6 calls them N, S and M."""
+_SETTABLE = (
+    "max_candidates",
+    "min_word_cosine",
+    "min_similarity",
+    "window",
+    "max_modified",
+    "max_words",
+    "max_edits",
+    "slots",
+    "focus",
+    "spare",
+)
+"""What an experiment may change in a threat model. RobustT Table 6 calls the first ones N, S and M."""
+
+_ALPHABET = " abcdefghijklmnopqrstuvwxyz.,'!?-"
+"""The characters that Charmer writes. Fixed, so that a name means the same on every data set."""
 
 
 @dataclass(frozen=True)
 class ThreatModel:
-    """What an attacker may do. Two figures are comparable only if their fingerprints are equal."""
+    """What an attacker may do. Two metrics are comparable only if their fingerprints are equal."""
 
     name: str
-    swaps: Literal["words", "bugs", "letters"] = "words"
-    """Words by words; that and TextBugger's bugs; or DeepWordBug's slips of the keyboard."""
+    swaps: Literal["words", "bugs", "letters", "characters", "homoglyphs", "invisible", "deletions", "reorderings"] = (
+        "words"
+    )
+    """Words by words; the same and TextBugger's bugs; DeepWordBug's typing errors; Charmer's edits of single
+    characters; or one of the four parts of Bad Characters."""
+    score: Literal["margin", "probability"] = "margin"
+    """What the attack climbs: the margin of the logits, which no temperature can hide, or 1 - p as stock TextAttack."""
     steady_bugs: bool = False
-    """Whether a word in a row gets the same bugs whatever the victim ranks first; stock draws them as they come."""
-    words: Literal["counter-fitted", "cf8", "minilm", "masked-lm", "wordnet"] | None = None
-    """Where substitutes come from."""
+    """Whether a word in a row gets the same bugs whatever the victim ranks first. Stock draws them in order of use."""
+    words: str | None = None
+    """Sources of substitutes, joined by "+": counter-fitted, cf8, minilm, masked-lm, wordnet, inflections."""
     ranking: Literal["delete", "unk", "weighted-saliency"] = "delete"
     """How the words to change first are found."""
-    stop_words: Literal["textfooler", "nltk", "local"] = "local"
-    """Whose list of words is left alone; the local one holds negations too."""
+    stop_words: Literal["textfooler", "nltk", "local", "negations", "none"] = "local"
+    """Which list of words is never changed. The local one also holds negations."""
     tagger: bool = False
     """Whether NLTK's tagger must give a word and its substitute the same part of speech."""
     encoder: Literal["use", "minilm"] | None = None
     """Which sentence encoder compares the meaning before and after."""
     angular: bool = False
-    """Whether similarity is that of the angle in the place of the cosine."""
+    """Whether similarity is computed from the angle instead of the cosine."""
     against_current: bool = False
     """Whether a change is compared with the text it was made in, not with the original."""
     short_texts_pass: bool = False
     """Whether texts shorter than the window are not compared at all."""
     max_candidates: int | None = None
-    """Substitutes tried per word."""
+    """Substitutes tried per word; with several sources, neighbours tried per word."""
     min_word_cosine: float | None = None
-    """Least cosine of a word and its substitute."""
+    """Smallest cosine of a word and its substitute."""
     min_similarity: float | None = None
-    """Least similarity of the sentence embeddings of the original and the changed window."""
+    """Smallest similarity of the sentence embeddings of the original and the changed window."""
     window: int | None = None
-    """Words around the change whose meaning is compared; stock TextFooler takes 15. None: all."""
+    """Number of words around the change whose meaning is compared; stock TextFooler takes 15. None: all."""
     max_modified: float | None = None
     """Largest share of words that may change."""
+    max_words: int | None = None
+    """Largest number of words that may change."""
     max_edits: int | None = None
-    """Largest Levenshtein distance."""
+    """Largest Levenshtein distance; for Charmer the number of edits k."""
+    slots: int | None = None
+    """Charmer's n: the slots in which every character is tried."""
+    focus: int | None = None
+    """Charmer: probe the slots of this many words only, those whose deletion hurts most. None: all slots."""
+    alphabet: str | None = None
+    """The characters that Charmer tries, besides deletion."""
+    spare: bool | None = None
+    """Whether Charmer keeps short words, the first and last letters of words, and edits each word once."""
     query_budget: int | None = None
     resources: dict[str, str] = field(default_factory=dict, hash=False)
-    """What each resource is: a substitute gives another identity, hence another fingerprint."""
+    """The identity of each resource. A substitute has another identity, hence another fingerprint."""
 
     @property
     def fingerprint(self) -> str:
@@ -75,13 +104,18 @@ class ThreatModel:
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
     @property
+    def sources(self) -> tuple[str, ...]:
+        """Where substitutes come from, in the order in which they are tried."""
+        return tuple(self.words.split("+")) if self.words else ()
+
+    @property
     def needs(self) -> tuple[str, ...]:
-        """The resources beside those that come with the installation, by the names `tune-tickets fetch` knows."""
+        """The resources that do not come with the installation, by the names `tune-tickets fetch` knows."""
         wanted = {
-            "counter-fitted vectors": self.words == "counter-fitted",
-            "counter-fitted neighbours": self.words == "cf8",
-            "masked lm": self.words == "masked-lm" and self.encoder == "use",
-            "wordnet": self.words == "wordnet",
+            "counter-fitted vectors": "counter-fitted" in self.sources,
+            "counter-fitted neighbours": "cf8" in self.sources,
+            "masked lm": "masked-lm" in self.sources and self.encoder == "use",
+            "wordnet": "wordnet" in self.sources,
             "stop words": self.stop_words == "nltk",
             "tagger": self.tagger,
             "universal tagset": self.tagger,
@@ -91,12 +125,12 @@ class ThreatModel:
 
     @property
     def fits_masked_lm(self) -> bool:
-        """Whether its masked language model is fitted on the backbone by a stage."""
-        return self.words == "masked-lm" and "masked lm" not in self.needs
+        """Whether a stage fits its masked language model on the backbone."""
+        return "masked-lm" in self.sources and "masked lm" not in self.needs
 
 
-# Under the papers' names the stock recipes of TextAttack; after the slash, forms that run on what an installation has.
-_THREATS = (
+# The papers' names stand for the stock recipes of TextAttack, which score by probability.
+_STOCK = (
     ThreatModel(
         "textfooler",
         words="counter-fitted",
@@ -146,26 +180,22 @@ _THREATS = (
     ),
     ThreatModel("pwws", words="wordnet", ranking="weighted-saliency", stop_words="nltk"),
     ThreatModel("deepwordbug", swaps="letters", ranking="unk", stop_words="nltk", max_edits=30),
-    ThreatModel(
-        "textfooler/minilm",
-        words="minilm",
-        encoder="minilm",
-        max_candidates=8,
-        min_word_cosine=0.37,
-        min_similarity=0.8,
-        window=9,  # a third cheaper than 15
-    ),
-    ThreatModel(
-        "textbugger/minilm",
-        swaps="bugs",
-        steady_bugs=True,
-        words="minilm",
-        encoder="minilm",
-        max_candidates=5,
-        min_word_cosine=0.37,
-        min_similarity=0.8,
-        window=9,
-    ),
+)
+
+# After the slash: variants that run on what an installation has.
+_NEAR = ThreatModel(
+    "textfooler/minilm",
+    words="minilm",
+    encoder="minilm",
+    max_candidates=8,
+    min_word_cosine=0.37,
+    min_similarity=0.8,
+    window=9,  # a third cheaper than 15
+)
+_UNION = replace(_NEAR, name="words/near50-forms", words="minilm+inflections", max_candidates=50, min_word_cosine=0.3)
+_LOCAL = (
+    _NEAR,
+    replace(_NEAR, name="textbugger/minilm", swaps="bugs", steady_bugs=True, max_candidates=5),
     ThreatModel("textfooler/cf8", words="cf8", encoder="minilm", max_candidates=8, min_similarity=0.8, window=9),
     ThreatModel(
         "bert-attack/minilm",
@@ -187,13 +217,50 @@ _THREATS = (
     ),
     ThreatModel("pwws/local", words="wordnet", ranking="weighted-saliency"),
     ThreatModel("deepwordbug/local", swaps="letters", ranking="unk", max_edits=30),
+    _UNION,
+    *(
+        replace(_UNION, name=f"{_UNION.name}-{name}", words=f"{_UNION.words}+{sources}")
+        for name, sources in (
+            ("wordnet", "wordnet"),
+            ("cf8", "cf8"),
+            ("wordnet-cf8", "wordnet+cf8"),
+            ("mlm", "masked-lm"),
+        )
+    ),
 )
-THREATS: dict[str, ThreatModel] = {threat.name: threat for threat in _THREATS}
+
+# Charmer as published: up to 10 edits in the 20 best slots; the fast one takes the best slot only. With a focus (ours)
+# it probes a few important words except negations, which takes less than half of the queries.
+_CHARMERS = tuple(
+    ThreatModel(
+        f"{name}{suffix}",
+        swaps="characters",
+        stop_words="none" if focus is None else "negations",
+        max_edits=edits,
+        slots=slots,
+        alphabet=_ALPHABET,
+        focus=focus,
+        spare=False,
+    )
+    for name, slots, focus in (("charmer", 20, None), ("charmer-fast", 1, None), ("charmer-focus", 3, 3))
+    for suffix, edits in (("", 10), ("/k1", 1), ("/k2", 2))
+)
+_SEEN_AS_BEFORE: tuple[Literal["homoglyphs", "invisible", "deletions", "reorderings"], ...] = (
+    "homoglyphs",
+    "invisible",
+    "deletions",
+    "reorderings",
+)
+_BAD_CHARACTERS = tuple(
+    ThreatModel(f"bad-characters/{part}", swaps=part, stop_words="none", max_words=2) for part in _SEEN_AS_BEFORE
+)
+_ALL = (*(replace(threat, score="probability") for threat in _STOCK), *_LOCAL, *_CHARMERS, *_BAD_CHARACTERS)
+THREATS: dict[str, ThreatModel] = {threat.name: threat for threat in _ALL}
 KNOWN_THREATS: tuple[str, ...] = tuple(THREATS)
 
 
 def named(name: str, query_budget: int | None = None, **parameters: float | int | None) -> ThreatModel:
-    """The threat model of that name with these parameters in the place of its own, its resources not looked at."""
+    """Return the threat model of that name with changed parameters. Resources are not looked up."""
     if name not in THREATS:
         raise ConfigError(f"unknown attack {name!r}: known are {', '.join(KNOWN_THREATS)}")
     threat = THREATS[name]
@@ -208,12 +275,12 @@ def named(name: str, query_budget: int | None = None, **parameters: float | int 
 
 
 def threats_of(evaluation: Evaluation) -> list[ThreatModel]:
-    """The threat models of an experiment, their resources not looked at."""
+    """Return the threat models of an experiment. Resources are not looked up."""
     return [threat_of(attack, evaluation.query_budget) for attack in evaluation.attacks]
 
 
 def threat_of(attack: str | Attack, query_budget: int | None) -> ThreatModel:
-    """The threat model that stands in an experiment by name, or by name and parameters."""
+    """Return the threat model that an experiment names, with its parameters."""
     if isinstance(attack, str):
         return named(attack, query_budget)
     return named(attack.name, query_budget, **attack.parameters())
@@ -222,28 +289,30 @@ def threat_of(attack: str | Attack, query_budget: int | None) -> ThreatModel:
 def get_threat(
     name: str, query_budget: int | None = None, masked_lm: str | None = None, **parameters: float | int | None
 ) -> ThreatModel:
-    """The threat model with the resources found here, all of them part of its fingerprint.
+    """Return the threat model with the resources found on this machine, which are part of its fingerprint.
 
-    `masked_lm` is the identity of the fitted masked language model, where the threat model takes one.
+    `masked_lm` is the identity of the fitted masked language model, if the threat model needs one.
     """
     return with_resources(named(name, query_budget, **parameters), masked_lm)
 
 
 def with_resources(threat: ThreatModel, masked_lm: str | None) -> ThreatModel:
-    """The threat model with what each of its resources is in this process."""
+    """Return the threat model with the identities of its resources in this process."""
     if threat.fits_masked_lm and masked_lm is None:
         raise ResourceError(
-            f"attack {threat.name!r} takes a masked language model that a search fits on the backbone; outside of a "
-            "search take 'bert-attack', or set TUNE_TICKETS_MASKED_LM to the folder of one"
+            f"attack {threat.name!r} needs a masked language model that a search fits on the backbone; outside a "
+            "search use 'bert-attack' with TUNE_TICKETS_MASKED_LM set to the folder of such a model"
         )
-    own = {"toolkit": f"textattack {version('textattack')}", **_packaged(threat)}
+    own = _packaged(threat)
+    if threat.swaps != "characters":  # Charmer is our own code
+        own["toolkit"] = f"textattack {version('textattack')}"
     if threat.fits_masked_lm:
         own["masked lm"] = str(masked_lm)
     return replace(threat, resources=own | _resolved(threat))
 
 
 def antonym_files() -> tuple[Path, ...]:
-    """The antonym list of the package, and the one that TUNE_TICKETS_ANTONYMS names."""
+    """Return the antonym list of the package, and the file that TUNE_TICKETS_ANTONYMS names."""
     extra = os.environ.get(ANTONYMS_VARIABLE)
     if not extra:
         return (ANTONYMS_FILE,)
@@ -253,21 +322,22 @@ def antonym_files() -> tuple[Path, ...]:
 
 
 def _packaged(threat: ThreatModel) -> dict[str, str]:
-    """What comes with the installation."""
+    """Return the resources that come with the installation."""
     encoder = f"all-MiniLM-L6-v2 sha256:{WEIGHTS_SHA256[:12]}"
     found = {}
-    if threat.words == "minilm":
+    if "minilm" in threat.sources:
         found["word neighbours"] = f"input embeddings of {encoder}"
         found["polarity"] = f"vaderSentiment {version('vaderSentiment')} + sha256:{_digest(JUDGEMENTS_FILE)}"
         found["antonyms"] = " + ".join(f"sha256:{_digest(path)}" for path in antonym_files())
-    if threat.words in ("minilm", "cf8"):
+    if "minilm" in threat.sources or "cf8" in threat.sources:
         found["part of speech"] = f"lemminflect {version('lemminflect')}"
     if threat.encoder == "minilm":
         found["sentence encoder"] = encoder
     if threat.stop_words == "local":
         found["stop words"] = f"scikit-learn {version('scikit-learn')} ENGLISH_STOP_WORDS"
+    if threat.stop_words in ("local", "negations"):
         found["negations"] = f"sha256:{_digest(NEGATIONS_FILE)}"
-    if threat.swaps == "bugs":
+    if threat.swaps in ("bugs", "homoglyphs"):
         found["lookalike letters"] = "Cyrillic and Latin letters, our table"
     return found
 

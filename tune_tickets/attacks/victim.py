@@ -1,4 +1,4 @@
-"""The model under attack, as TextAttack queries it: texts, or pairs of texts, in; class probabilities out."""
+"""The model under attack, as attacks query it: texts, or pairs of texts, in; logits out."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -24,22 +24,29 @@ _WORD = re.compile(rf"[{_CHINESE}]|[^\s{_CHINESE}]*[^\W{_CHINESE}][^\s{_CHINESE}
 
 
 def clean(text: str) -> str:
-    """The text without what no tokenizer or file can take (lone surrogates) and without our separator."""
+    """Return the text without lone surrogates, which no tokenizer or file accepts, and without our separator."""
     return text.encode("utf-8", "replace").decode("utf-8").replace(SEPARATOR, " ")
 
 
 def split_visible(text: str, max_length: int) -> tuple[str, str]:
-    """The text in two: what a model that reads `max_length` tokens may see, however words change; and the rest."""
+    """Cut the text in two: what a model that reads `max_length` tokens may see, however words change; and the rest."""
     last = next(islice(_WORD.finditer(text), max_length + _SPARE_WORDS - 1, None), None)
     end = len(text) if last is None else last.end()
     return text[:end], text[end:]
 
 
+def margins(logits: torch.Tensor, label: int) -> torch.Tensor:
+    """Return the logit of the label minus the best other logit, per row. Negative: another class wins."""
+    others = logits.clone()
+    others[:, label] = -torch.inf
+    return logits[:, label] - others.max(dim=1).values
+
+
 @dataclass(frozen=True)
 class Victim:
-    """A sequence classifier of transformers, whole or pruned, on whatever device it is.
+    """A sequence classifier of transformers, whole or pruned, on any device.
 
-    Stands in for TextAttack's ModelWrapper, whose own pads every query to the longest length the model knows.
+    It replaces TextAttack's ModelWrapper, which pads every query to the longest length the model knows.
     """
 
     model: PreTrainedModel
@@ -48,12 +55,19 @@ class Victim:
     batch_size: int
 
     def __call__(self, texts: Sequence[Text]) -> torch.Tensor:
-        """Probabilities, one row per text, in float64 on the CPU: TextAttack checks that each row sums to 1."""
-        return torch.stack(list(self._channel.ask(texts)))
+        """Return the logits, one row per text, in float64 on the CPU.
+
+        Raises:
+            ValueError: A logit is infinite or not a number, so that no attack could compare answers.
+        """
+        logits = torch.stack(list(self._channel.ask(texts)))
+        if not logits.isfinite().all():
+            raise ValueError("the model answers with logits that are not finite numbers")
+        return logits
 
     @property
     def exact(self) -> torch.dtype:
-        """The precision that the models beside the victim work in: float64 if the victim does, else float32."""
+        """The precision of the other models of an attack: float64 if the victim has it, else float32."""
         return torch.float64 if next(self.model.parameters()).dtype == torch.float64 else torch.float32
 
     @cached_property
@@ -62,16 +76,16 @@ class Victim:
 
     @cached_property
     def _channel(self) -> Channel[Text, torch.Tensor]:
-        return Channel(self._probabilities)
+        return Channel(self._logits)
 
     @cached_property
     def _lean(self) -> Callable[[Batch], torch.Tensor] | None:
         return lean_logits(self.model)
 
-    def _probabilities(self, texts: Sequence[Text]) -> list[torch.Tensor]:
+    def _logits(self, texts: Sequence[Text]) -> list[torch.Tensor]:
         if self.model.training:
             self.model.train(False)
-        lean = self._lean is not None  # asked here, before anything is hooked into the model
+        lean = self._lean is not None  # looked up here, before a hook is put on the model
         made = list(batches(self._tokens.encode(texts), self.tokenizer, self.model.device, self.batch_size))
         rows: dict[int, torch.Tensor] = {}
         with nullcontext() if lean else first_token_only(self.model):
@@ -82,4 +96,4 @@ class Victim:
 
     def _forward(self, batch: Batch) -> torch.Tensor:
         logits = self._lean(batch) if self._lean is not None else self.model(**batch).logits
-        return torch.softmax(logits.double().cpu(), dim=-1)
+        return logits.double().cpu()

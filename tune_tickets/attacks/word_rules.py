@@ -17,16 +17,20 @@ _MAX_WORD_LENGTH = 40
 
 @lru_cache(maxsize=2**16)
 def is_protected(word: str) -> bool:
-    """Whether the word must stay as it is; case does not matter."""
+    """Whether the word must not change: negations, stop words, very long strings. Case does not matter."""
+    lowered = word.lower()
+    return is_negation(lowered) or lowered.replace("’", "'") in stop_words() or len(lowered) > _MAX_WORD_LENGTH
+
+
+def is_negation(word: str) -> bool:
+    """Whether the word reverses a sentence: not, never, isn't. Case does not matter."""
     lowered = word.lower().replace("’", "'")
-    return (
-        lowered in _negations() or lowered.endswith("n't") or lowered in stop_words() or len(lowered) > _MAX_WORD_LENGTH
-    )
+    return lowered in _negations() or lowered.endswith("n't")
 
 
 @cache
 def _negations() -> frozenset[str]:
-    """The words that turn a sentence round: not, never, hardly, without."""
+    """Return the words that reverse a sentence: not, never, hardly, without."""
     lines = NEGATIONS_FILE.read_text(encoding="utf-8").splitlines()
     return frozenset(word for line in lines if not line.startswith("#") for word in line.split())
 
@@ -74,6 +78,19 @@ def inflections(word: str) -> frozenset[str]:
             forms_by_tag = getAllInflections(lemma, part_of_speech)
             tags.update(tag for tag, forms in forms_by_tag.items() if word in forms)
     return frozenset(tags)
+
+
+@cache
+def word_forms(word: str) -> tuple[str, ...]:
+    """Return the other inflections of a word, sorted: loved -> love, loves, loving."""
+    found = {
+        form
+        for part_of_speech, lemmas_of in getAllLemmas(word).items()
+        for lemma in lemmas_of
+        for inflected in getAllInflections(lemma, part_of_speech).values()
+        for form in inflected
+    }
+    return tuple(sorted(found - {word}))
 
 
 @cache

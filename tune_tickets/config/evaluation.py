@@ -58,6 +58,13 @@ class Attack(Section):
     min_similarity: float | None = Field(None, ge=-1.0, le=1.0, description="S, smallest similarity of the texts")
     window: int | None = Field(None, ge=1, description="Number of words around a change that are compared")
     max_modified: Ratio | None = Field(None, description="M, largest share of words that may change")
+    max_words: int | None = Field(None, ge=1, description="Largest number of words that may change")
+    max_edits: int | None = Field(None, ge=1, description="Largest edit distance; charmer: k, edits of one character")
+    slots: int | None = Field(None, ge=1, description="charmer: n, places in which every character is tried")
+    focus: int | None = Field(None, ge=1, description="charmer-focus: probe this many words, the most important ones")
+    spare: bool | None = Field(
+        None, description="charmer: keep short words and first and last letters, edit each word once"
+    )
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters that differ from the named threat model."""

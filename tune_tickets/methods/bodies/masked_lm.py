@@ -101,7 +101,7 @@ def _fit(context: StageContext, model: PreTrainedModel, rows: EncodedRows, setti
 
 def masked_lm_of(context: StageContext, threat: ThreatModel) -> "MaskedLM | None":
     """What proposes the words of the threat model; None if something else does."""
-    if threat.words != "masked-lm":
+    if "masked-lm" not in threat.sources:
         return None
     from tune_tickets.attacks.masked_words import MaskedLM, resolved_masked_lm  # imports TextAttack
 
