@@ -44,7 +44,7 @@ def test_without_their_number_all_heads_are_one():
 
 
 def test_names_without_layers_are_refused():
-    with pytest.raises(StoreError, match="do not tell the layers"):
+    with pytest.raises(StoreError, match="do not say which layers"):
         survival(UnstructuredMask({"a.weight": torch.ones(2, 2, dtype=torch.bool)}), place)
 
 

@@ -1,8 +1,8 @@
 """Shorter forward passes for attacks, without what the answer does not need.
 
 The questions of an attack differ in a word or two. On a CPU, the first layer computes queries, keys and values of equal
-tokens once. A classifier that reads the first token lets the last layer compute no other. Which models can be computed
-so, their family tells (`Family.lean`, `Family.last_attention_block`).
+tokens once. If the classifier reads the first token, the last layer computes no other. The family says which models
+allow this (`Family.lean`, `Family.last_attention_block`).
 """
 
 from collections.abc import Callable, Iterator
@@ -61,7 +61,7 @@ def _first(module: Any, states: tuple[Tensor, ...]) -> tuple[Tensor, ...]:  # no
 
 
 def _lean(model: PreTrainedModel) -> Lean | None:
-    """What the family tells, if the model is on a CPU and nothing changes its modules or weights on the way."""
+    """What the family says, if the model is on a CPU and no hook or parametrization changes it."""
     family: Family | None = find_family(model)
     if family is None or model.device.type != "cpu":
         return None

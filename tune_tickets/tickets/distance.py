@@ -1,4 +1,4 @@
-"""When a search may end: the distance between the masks of consecutive mini-epochs (EarlyRobust section 3.3.2)."""
+"""When the search for a ticket may end: the distance between masks of consecutive mini-epochs (EarlyRobust 3.3.2)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -27,8 +27,12 @@ def draw(
 ) -> StructuredMask:
     """Cut exactly ceil(ratio x N) heads and neurons, over the whole model or within each layer.
 
-    Every layer keeps at least one head; it may lose all its neurons. Of equal magnitudes the one with the lower (layer,
-    index) is cut first.
+    Every layer keeps at least one head; it may lose all its neurons. Of equal magnitudes the lower (layer, index) is
+    cut first.
+
+    Raises:
+        ConfigError: A ratio would cut the last head of a layer.
+        TicketsError: A score is not finite.
     """
     return StructuredMask(
         _keep(head_scores, heads, heads_scope, floor=1, kind="heads"),
@@ -44,13 +48,13 @@ def draw_random(like: StructuredMask, seed: int) -> StructuredMask:
 
 
 def random_scores(layers: int, heads: int, neurons: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Scores of heads and neurons from a seed; `draw` turns them into a random ticket of given ratios."""
+    """Random scores of heads and neurons from a seed; `draw` turns them into a random ticket."""
     generator = torch.Generator().manual_seed(seed)
     return torch.rand(layers, heads, generator=generator), torch.rand(layers, neurons, generator=generator)
 
 
 def cut_count(ratio: float, total: int) -> int:
-    """ceil(ratio x total), where products a rounding error above a whole number count as that number."""
+    """ceil(ratio x total), after rounding errors of the product are removed."""
     return math.ceil(round(ratio * total, 6))
 
 
@@ -58,7 +62,7 @@ def _keep(scores: Tensor, ratio: float, scope: Scope, floor: int, kind: str) -> 
     magnitudes = scores.detach().cpu().abs()
     if not torch.isfinite(magnitudes).all():
         raise TicketsError(f"the coefficients of {kind} are not finite: the search diverged; lower its learning rates")
-    # Groups compete within themselves: one group is the whole model, or each layer is a group of its own.
+    # Scores are compared within a group: the whole model, or each layer.
     groups = [magnitudes] if scope == "global" else [row.unsqueeze(0) for row in magnitudes]
     return torch.cat([_keep_in_group(group, ratio, floor, kind) for group in groups])
 
@@ -71,7 +75,7 @@ def _keep_in_group(magnitudes: Tensor, ratio: float, floor: int, kind: str) -> T
             f"drawing.{kind} = {ratio:g} would cut {count} of {layers * width} {kind}, but only {room} can go: "
             f"every layer keeps at least one; lower drawing.{kind}"
         )
-    # Cutting in ascending order and sparing a layer's last head is the same as sparing its best head from the start.
+    # To cut in ascending order but keep the last head of a layer is to keep its best head from the start.
     spared = _best(magnitudes, (floor,) * layers)
     order = magnitudes.flatten().argsort(stable=True)
     cut = order[~spared.flatten()[order]][:count]
@@ -81,13 +85,13 @@ def _keep_in_group(magnitudes: Tensor, ratio: float, floor: int, kind: str) -> T
 
 
 def _best(scores: Tensor, counts: tuple[int, ...]) -> Tensor:
-    """In each layer the `count` entries of highest score; ties go to the higher index, as it is cut last."""
+    """The `count` entries of highest score in each layer. Of equal scores the higher index is kept."""
     rank = scores.argsort(dim=1, stable=True).argsort(dim=1)
     return rank >= scores.shape[1] - torch.tensor(counts).unsqueeze(1)
 
 
 Scores = Mapping[str, Tensor]
-"""A score per weight, by the name of its matrix: log alpha itself, as sigmoid(log alpha) saturates into ties."""
+"""A score per weight, by the name of its matrix: log alpha itself, because sigmoid(log alpha) saturates into ties."""
 
 Ranking = Literal["global", "matrix"]
 
@@ -113,7 +117,7 @@ def draw_unstructured(
 
 
 def keep_highest(scores: Tensor, sparsity: float) -> Tensor:
-    """All but the ceil(sparsity x N) lowest of a flat tensor of scores, as bools where the scores are."""
+    """All but the ceil(sparsity x N) lowest of a flat tensor of scores, as bools on the same device."""
     count = cut_count(sparsity, len(scores))
     if count == 0:
         return torch.ones_like(scores, dtype=torch.bool)
@@ -129,7 +133,7 @@ def magnitudes(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def random_weight_scores(shapes: Mapping[str, tuple[int, ...]], seed: int) -> dict[str, Tensor]:
-    """Scores from a seed; drawn globally they give a ticket whose matrices are about equally sparse."""
+    """Random scores from a seed. Drawn globally they give a ticket whose matrices are about equally sparse."""
     generator = torch.Generator().manual_seed(seed)
     return {name: torch.rand(shapes[name], generator=generator) for name in sorted(shapes)}
 

@@ -1,4 +1,4 @@
-"""Learnable importance coefficients of heads and neurons (EarlyRobust eq. 3 and 4), put on a model by hooks."""
+"""Learnable importance coefficients of heads and neurons (EarlyRobust eq. 3 and 4), attached to a model by hooks."""
 
 from collections.abc import Iterable, Sequence
 from types import TracebackType
@@ -17,9 +17,9 @@ class Gates(nn.Module):
         self.neurons = nn.Parameter(torch.ones(layers, neurons, dtype=torch.float32, device=device))
 
     def attach(self, attention_outputs: Iterable[nn.Module], outputs: Iterable[nn.Module]) -> "Attachment":
-        """Let the coefficients act on the inputs of the two output projections of every layer until removed.
+        """Scale the inputs of the two output projections of every layer until removed.
 
-        This equals scaling head outputs and neurons, whatever attention kernel computed them.
+        This equals scaling head outputs and neurons, with any attention kernel.
         """
         handles = [
             *(_scale_input(module, self.heads, layer) for layer, module in enumerate(attention_outputs)),
@@ -29,7 +29,7 @@ class Gates(nn.Module):
 
 
 class Attachment:
-    """Gates at work on a model: ends with `remove()`, or at the end of a `with` block."""
+    """Gates that act on a model until `remove()`, or until the end of a `with` block."""
 
     def __init__(self, handles: Sequence[RemovableHandle]) -> None:
         self._handles = handles

@@ -39,7 +39,7 @@ class HardConcrete:
         return math.log(share / (1 - share))
 
     def noise(self, u: Tensor) -> Tensor:
-        """log(u / (1 - u)) of uniform numbers u, the part of eq. 2 without log alpha; takes the place of u."""
+        """log(u / (1 - u)) of uniform numbers u, the part of eq. 2 without log alpha; computed in place."""
         return torch.logit_(u, CLAMP)
 
     def sample(self, log_alpha: Tensor, noise: Tensor) -> Tensor:

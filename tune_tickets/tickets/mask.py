@@ -53,7 +53,7 @@ class StructuredMask:
         return save({name: kept.contiguous() for name, kept in self.tensors().items()})
 
     def digest(self) -> str:
-        """sha256 of shapes and bits: equal for equal masks, whichever way they were drawn."""
+        """sha256 of shapes and bits: equal for equal masks."""
         content = hashlib.sha256()
         for name, kept in self.tensors().items():
             content.update(f"{name} {tuple(kept.shape)} ".encode())

@@ -1,7 +1,7 @@
 """Straight-through masks: real-valued masks that are binarised in the forward pass (SRNets section 3.2.2).
 
 A weight is kept where its real-valued mask reaches the threshold φ of its matrix; the gradient of the binary mask is
-given to the real-valued one as it is.
+passed to the real-valued mask unchanged.
 """
 
 from collections.abc import Iterator, Mapping
@@ -42,7 +42,7 @@ class MaskedMatrix(nn.Module):
         self.real = nn.Parameter(real)
         self.register_buffer("threshold", torch.tensor(threshold, dtype=real.dtype, device=real.device))
         self.fixed: Tensor | None = None
-        """A binary mask that stands in for that of m̂ while it is looked at."""
+        """A binary mask to use instead of that of m̂."""
 
     def forward(self, weight: Tensor) -> Tensor:
         """The matrix times its binary mask."""
@@ -51,7 +51,7 @@ class MaskedMatrix(nn.Module):
 
     @torch.no_grad()
     def set_sparsity(self, sparsity: float) -> None:
-        """Move φ so that exactly ceil(sparsity x N) entries lie below it, unless equal entries stand on both sides."""
+        """Set φ so that exactly ceil(sparsity x N) entries are below it, or fewer if entries are equal to φ."""
         entries = self.real.flatten()
         below = min(cut_count(sparsity, len(entries)), len(entries) - 1)
         self.threshold.copy_(entries.kthvalue(below + 1).values)
@@ -76,13 +76,13 @@ class StraightThroughMasks(nn.Module):
 
     @contextmanager
     def attached(self, linears: Mapping[str, nn.Linear]) -> Iterator[None]:
-        """Let the masks act on these linears' weights; afterwards the weights are as they were."""
+        """Let the masks act on these linears' weights; the weights themselves do not change."""
         with parametrized({linears[name]: matrix for name, matrix in zip(self.names, self.matrices, strict=True)}):
             yield
 
     @contextmanager
     def fixed(self, mask: UnstructuredMask) -> Iterator[None]:
-        """Let a binary mask act instead."""
+        """Use a binary mask inside the block instead."""
         for name, matrix in zip(self.names, self._matrices(), strict=True):
             matrix.fixed = mask.kept[name].to(matrix.real)
         try:
@@ -92,7 +92,7 @@ class StraightThroughMasks(nn.Module):
                 matrix.fixed = None
 
     def scores(self) -> dict[str, Tensor]:
-        """A copy of m̂ by name on the CPU: what a mask of any sparsity is drawn by."""
+        """A copy of m̂ by name on the CPU, from which masks of any sparsity are drawn."""
         return {
             name: matrix.real.detach().to("cpu", copy=True)
             for name, matrix in zip(self.names, self._matrices(), strict=True)

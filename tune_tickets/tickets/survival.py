@@ -61,7 +61,7 @@ def survival(
         else:
             mlp.setdefault(found.layer, []).append(kept.flatten().double())
     if not attention or attention.keys() != mlp.keys():
-        raise StoreError("the names in a mask of single weights do not tell the layers that the weights belong to")
+        raise StoreError("the names in a mask of single weights do not say which layers the weights belong to")
     layers = sorted(attention)
     return Survival(
         torch.stack([torch.cat(attention[layer], dim=1).mean(dim=1) for layer in layers]),

@@ -1,4 +1,4 @@
-"""The ticket file: pruned and trained weights, mask, tokenizer and their story in one safetensors file, without pickle.
+"""The ticket file: pruned and trained weights, mask, tokenizer and metadata in one safetensors file, without pickle.
 
 Its data section starts after the usual safetensors header; the header's metadata holds one JSON document with the
 format's version, a sha256 of all content and the fields of `TicketMetadata`.
@@ -27,7 +27,7 @@ _KEY = "tune_tickets.ticket"
 
 @dataclass(frozen=True)
 class TicketMetadata:
-    """All that is known of a ticket beside its tensors. Every value can be written as JSON."""
+    """What a ticket file holds in addition to tensors. Every value can be written as JSON."""
 
     backbone: str
     backbone_fingerprint: str
@@ -63,7 +63,7 @@ class Ticket:
 
     @classmethod
     def from_bytes(cls, content: bytes, where: str) -> "Ticket":
-        """The ticket in a file's content; `where` names the file in errors."""
+        """The ticket in a file's content; errors call the file `where`."""
         try:
             header, data = _split(content)
             tensors = load(content)
@@ -103,7 +103,7 @@ class Ticket:
 
 
 def save_ticket(ticket: Ticket, path: Path) -> None:
-    """Write a ticket file; a reader sees all of it or nothing."""
+    """Write a ticket file atomically: a reader sees all of it or nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".ticket-")
     try:
@@ -119,7 +119,12 @@ def save_ticket(ticket: Ticket, path: Path) -> None:
 
 
 def read_ticket(path: Path) -> Ticket:
-    """Read and verify a ticket file."""
+    """Read and verify a ticket file.
+
+    Raises:
+        ResourceError: The file cannot be opened.
+        StoreError: It is damaged, no ticket, or of another format version.
+    """
     try:
         content = path.read_bytes()
     except OSError as error:

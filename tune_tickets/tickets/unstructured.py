@@ -1,4 +1,4 @@
-"""The unstructured mask: which single weights of the masked matrices a ticket keeps, and how training respects it."""
+"""The unstructured mask: which single weights a ticket keeps, and how training keeps the others at zero."""
 
 import hashlib
 from collections.abc import Iterator, Mapping
@@ -54,7 +54,7 @@ class UnstructuredMask:
         return save(tensors)
 
     def digest(self) -> str:
-        """sha256 of names, shapes and bits: equal for equal masks, whichever way they were drawn."""
+        """sha256 of names, shapes and bits: equal for equal masks."""
         content = hashlib.sha256()
         for name in sorted(self.kept):
             content.update(f"{name} {tuple(self.kept[name].shape)} ".encode())
@@ -77,13 +77,13 @@ class UnstructuredMask:
 
     @torch.no_grad()
     def fold(self, weights: Mapping[str, Tensor]) -> None:
-        """Set the cut weights to zero, in place: a folded model needs no mask any more."""
+        """Set the cut weights to zero, in place. A folded model needs no mask."""
         for name, cut in self._cuts(weights).items():
             weights[name].masked_fill_(cut, 0.0)
 
     @contextmanager
     def laid_on(self, weights: Mapping[str, Tensor]) -> Iterator[None]:
-        """Fold inside the block; afterwards the weights are as they were."""
+        """Fold inside the block; afterwards the weights are restored."""
         before = {name: weights[name].detach().clone() for name in self.kept if name in weights}
         self.fold(weights)
         try:
@@ -96,8 +96,8 @@ class UnstructuredMask:
     def hold(self, weights: Mapping[str, Tensor]) -> Attachment:
         """Fold, and keep the cut weights at exactly zero while an optimizer made afterwards trains.
 
-        Their gradients are cleared as they arrive, before any clipping. So momentum stays zero too, decay has nothing
-        to shrink, and neither the training loop nor the model in use does anything else than for a dense model.
+        Their gradients are set to zero before any clipping, so momentum stays zero and decay changes nothing. The
+        training loop is the same as for a dense model.
         """
         self.fold(weights)
         return Attachment([_clear_gradients(weights[name], cut) for name, cut in self._cuts(weights).items()])
@@ -134,14 +134,14 @@ def _unpacked(packed: Tensor, shape: Tensor) -> Tensor:
 
 
 class MaskLooks:
-    """Masks by the number of the look at which they were drawn, eight weights to a byte, on the CPU."""
+    """Masks drawn during training, by the number of the look, eight weights to a byte, on the CPU."""
 
     def __init__(self, bits: Mapping[int, Tensor] | None = None) -> None:
         self.bits = {look: packed.cpu() for look, packed in (bits or {}).items()}
 
     @classmethod
     def from_bytes(cls, content: bytes) -> "MaskLooks":
-        """What `to_bytes` has written."""
+        """The masks written by `to_bytes`."""
         try:
             return cls({int(look): packed for look, packed in load(content).items()})
         except (SafetensorError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Hard-concrete gates on the weight matrices of a model, put there by parametrization (RobustT section 3.2)."""
+"""Hard-concrete gates on the weight matrices of a model, by parametrization (RobustT section 3.2)."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -40,7 +40,7 @@ class GatedMatrix(nn.Module):
         return self._distribution.sample(self.log_alpha, self._noise())
 
     def forget_noise(self) -> None:
-        """Draw anew at the next pass, even if noise is kept."""
+        """Draw new noise at the next pass, even if noise is kept."""
         self._kept = None
 
     def _noise(self) -> Tensor:
@@ -77,14 +77,14 @@ class WeightGates(nn.Module):
         )
 
     def renew(self, seed: int) -> None:
-        """New noise, a function of this seed alone; to be called before every optimizer step."""
+        """Draw new noise, a function of this seed alone. Call it before every optimizer step."""
         self._uniform.seed(seed)
         for matrix in self._matrices():
             matrix.forget_noise()
 
     @contextmanager
     def attached(self, linears: Mapping[str, nn.Linear]) -> Iterator[None]:
-        """Let the gates act on these linears' weights; afterwards the weights are as they were."""
+        """Let the gates act on the weights of these linears inside the block; the weights themselves do not change."""
         with parametrized({linears[name]: matrix for name, matrix in zip(self.names, self.matrices, strict=True)}):
             yield
 
@@ -110,7 +110,7 @@ class WeightGates(nn.Module):
 
 @contextmanager
 def parametrized(matrices: Mapping[nn.Linear, nn.Module]) -> Iterator[None]:
-    """Let modules stand between the weights of linears and their use; afterwards the weights are as they were."""
+    """Compute the weights of linears through modules inside the block; the weights themselves do not change."""
     for linear, matrix in matrices.items():
         parametrize.register_parametrization(linear, "weight", matrix)
     try:
@@ -121,7 +121,7 @@ def parametrized(matrices: Mapping[nn.Linear, nn.Module]) -> Iterator[None]:
 
 
 class _Uniform:
-    """Uniform numbers of their own: neither dropout nor a fixed dropout mask moves them."""
+    """Uniform numbers from a separate generator, so that dropout does not change them."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device

@@ -1,4 +1,4 @@
-"""What a model family must tell: where the parts of its models are and how they are cut, pooled and classified.
+"""What a model family must say: where the parts of its models are and how they are cut, pooled and classified.
 
 Only the families know attribute names of transformers models. Methods take the model, or one of its layers.
 """
