@@ -253,9 +253,9 @@ class Bias(Stage):
 
     def run(self, context: StageContext) -> StageOutput:
         """Fit it."""
-        from tune_tickets.methods.bodies.bias import run
+        from tune_tickets.methods.bodies.experts import fit_bias
 
-        return run(context)
+        return fit_bias(context)
 
     def work(self, sizes: Sizes) -> Work:
         """A small model."""
@@ -273,9 +273,9 @@ class Teacher(Stage):
 
     def run(self, context: StageContext) -> StageOutput:
         """Predict every training row once."""
-        from tune_tickets.methods.bodies.teacher import run
+        from tune_tickets.methods.bodies.experts import predict_as_teacher
 
-        return run(context)
+        return predict_as_teacher(context)
 
     def work(self, sizes: Sizes) -> Work:
         """One pass forward."""

@@ -1,7 +1,6 @@
-"""ORTicket, searching stage: EarlyRobust's search with masked text in the place of labelled rows (its algorithm 1).
+"""ORTicket, searching stage: the search of EarlyRobust on masked text instead of labelled rows (its algorithm 1).
 
-The masked-LM task belongs to no task in particular, so the coefficients found serve every task; how many are cut by
-them, and the training that follows, are up to each.
+Masked text belongs to no task, so the coefficients serve every task. Each task has its own ratios and training.
 """
 
 import torch
@@ -24,7 +23,7 @@ def masked_search(
     seed: int,
     device: torch.device | str,
 ) -> Search:
-    """The search of eq. 7 with the masked-LM loss as L; the head of `model` trains along."""
+    """The search of eq. 7 with the masked-LM loss as L. The head of `model` trains too."""
     batches = MaskedBatches(blocks, method.batch_size, seed, masking, device, method.perturb_masked)
     return Search(method, model, blocks, seed, device, batches, masked_cross_entropy)
 
