@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
+from tune_tickets.config.training import Optimisation
 from tune_tickets.engine.execution import StageContext, StageOutput
 from tune_tickets.methods.bodies.draw import load_unstructured, masked_weights
 from tune_tickets.methods.bodies.evaluate import TwinFigures
@@ -120,14 +121,7 @@ def cubic_sparsity(done: float, start: float, target: float) -> float:
 
 def round_settings(method: SRNets) -> Imp:
     """The training of the weights between two cuts, as settings of IMP."""
-    return Imp(
-        learning_rate=method.learning_rate,
-        epochs=method.epochs,
-        batch_size=method.batch_size,
-        weight_decay=method.weight_decay,
-        warmup=method.warmup,
-        clip=method.clip,
-    )
+    return Imp.model_validate(method.model_dump(include={"epochs", *Optimisation.model_fields}))
 
 
 def train_masks(context: StageContext) -> StageOutput:
