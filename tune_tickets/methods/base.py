@@ -6,7 +6,7 @@
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from tune_tickets.attacks.threat import RULES_VERSION, ThreatModel
 from tune_tickets.config import Settings
@@ -43,7 +43,6 @@ from tune_tickets.results.records import (
     TransferFigures,
 )
 
-_Got = TypeVar("_Got")
 _MOST_LOST = 8
 """More results than any stage reads. If something is still missing after so many repairs, the stage fails."""
 Rival = Callable[[Mapping[str, float]], tuple[float, ...] | None]
@@ -79,9 +78,9 @@ class Method(MethodSection):
             The key of the drawn mask; None for the whole model.
         """
 
-    def trained(self, flow: "Flow", ticket: StageKey | None, ablation: Ablation | None) -> StageResult:
-        """Train a ticket on its own, from the pre-trained weights."""
-        return flow.run(flow.retrain(ticket, ablation=ablation), flow.on_record)
+    def training(self, flow: "Flow", ticket: StageKey, ablation: Ablation | None) -> Stage:
+        """The stage that trains a ticket: on its own, from the pre-trained weights."""
+        return flow.retrain(ticket, ablation=ablation)
 
 
 @dataclass(frozen=True)
@@ -146,13 +145,15 @@ class Flow:
             Beaten: the rival wins before all rows have been attacked.
         """
         self.on_record = on_record
-        ticket, ablation = self._ticket(), self.settings.ablation
+        ticket, ablation = self._ablated(self.method.ticket(self)), self.settings.ablation
         outcome = self.train_and_measure(ticket, on_record, ablation, rival)
         outcome = outcome.model_copy(update={"masked_head": self.masked_head})
 
         def at_ratios_of(task: "Flow", name: str) -> StageKey | None:
             drawing = task.settings.transfer[name].drawing
-            return task._ticket(drawing) if drawing is not None and self.method.ratios is not None else ticket
+            if drawing is None or self.method.ratios is None:
+                return ticket
+            return task._ablated(self.method.ticket(task, drawing))
 
         return self._transferred(outcome, at_ratios_of, ablation)
 
@@ -186,9 +187,10 @@ class Flow:
         """Train a ticket, then measure clean accuracy, OOD twins and every threat model."""
         self.on_record = on_record
         if ticket is None:
-            trained = self.run(self.retrain(None, ablation=ablation), on_record)
+            training: Stage = self.retrain(None, ablation=ablation)
         else:
-            trained = self.method.trained(self, ticket, ablation)
+            training = self.method.training(self, ticket, ablation)
+        trained = self.run(training, on_record)
         evaluated = self.run(self._evaluate(trained), on_record)
         unattacked = Outcome(
             clean=CleanFigures.model_validate(evaluated.record["clean"]),
@@ -235,16 +237,28 @@ class Flow:
 
     def run(self, stage: Stage, on_record: OnRecord) -> StageResult:
         """Get the result of a stage. `on_record` receives its metric history."""
-        result = self._mended(lambda: self.runner.run(stage, lambda record: on_record({"stage": stage.name, **record})))
-        self._note(result)
-        return result
+        repairs = 0
+        while True:
+            try:
+                result = self.runner.run(stage, lambda record: on_record({"stage": stage.name, **record}))
+            except Lost as lost:
+                repairs = self._repair(lost, repairs)
+            else:
+                self._note(result)
+                return result
 
     def run_all(self, stages: Sequence[Stage]) -> list[StageResult]:
         """Get the results of stages that do not depend on one another."""
-        results = self._mended(lambda: self.runner.run_all(stages))
-        for result in results:
-            self._note(result)
-        return results
+        repairs = 0
+        while True:
+            try:
+                results = self.runner.run_all(stages)
+            except Lost as lost:
+                repairs = self._repair(lost, repairs)
+            else:
+                for result in results:
+                    self._note(result)
+                return results
 
     def model_inputs(self) -> dict[str, Any]:
         """The inputs of a stage that starts from the pre-trained model."""
@@ -298,16 +312,14 @@ class Flow:
 
     def recompute(self, stage: Stage) -> StageResult:
         """Compute a stage again whose result is missing in the store. Its record replaces the earlier one."""
-        result = self._mended(lambda: self.runner.run(stage))
-        self.stages[:] = [noted for noted in self.stages if noted.digest != result.key.digest]
-        self._note(result)
-        return result
+        self.stages[:] = [noted for noted in self.stages if noted.digest != stage.digest]
+        return self.run(stage, unheard)
 
     # --- steps ---
 
-    def _ticket(self, drawing: Drawing | None = None) -> StageKey | None:
-        """The ticket to train: drawn, and shuffled if the ablation says so."""
-        ticket, ablation = self.draw(self.on_record, drawing), self.settings.ablation
+    def _ablated(self, ticket: StageKey | None) -> StageKey | None:
+        """The ticket to train: as drawn, or shuffled if the ablation says so."""
+        ablation = self.settings.ablation
         if ticket is not None and ablation.mask == "shuffled":
             return self.shuffled(ticket, ablation.seed)
         return ticket
@@ -442,14 +454,12 @@ class Flow:
 
     # --- bookkeeping ---
 
-    def _mended(self, get: Callable[[], _Got]) -> _Got:
-        """Get a result. Results that it reads and that are missing are computed again first."""
-        for _ in range(_MOST_LOST):
-            try:
-                return get()
-            except Lost as lost:
-                lost.check(self.recompute(lost.stage))
-        return get()
+    def _repair(self, lost: Lost, before: int) -> int:
+        """Compute a result again that a stage reads and that is missing. Returns how many repairs were made."""
+        if before == _MOST_LOST:
+            raise lost
+        lost.check(self.recompute(lost.stage))
+        return before + 1
 
     def _note(self, result: StageResult) -> None:
         reused = not result.computed or result.record.get("computed_mini_epochs") == 0

@@ -22,7 +22,7 @@ from tune_tickets.config.training import Adversary
 from tune_tickets.errors import StoreError
 from tune_tickets.models.seeding import derived_seed
 from tune_tickets.training.adversary import adversary_of
-from tune_tickets.training.batches import Batch, Batches
+from tune_tickets.training.batches import Batches
 from tune_tickets.training.losses import Loss
 from tune_tickets.training.schedule import linear_factor, mini_epoch_steps, set_learning_rates, total_steps
 
@@ -165,7 +165,7 @@ class Trainer:
     waits_for_records: ClassVar[bool] = False
     """True if a record is expensive: a checkpoint is then written before the training continues."""
     session: Session
-    """Set by `resume`."""
+    """Set by `run`."""
 
     def __init__(
         self,
@@ -199,51 +199,56 @@ class Trainer:
         self.seconds = 0.0
         """Cost on this machine: time spent in training steps."""
         self.history: list[Record] = []
+        self.replayed = 0
+        """How many records of the history come from the checkpoint."""
         self._losses = torch.zeros(())
         """The sum of the losses since the last interval ended."""
 
-    def run(self, session: Session) -> None:
-        """Resume from the checkpoint of the session, if there is one, and train to the end."""
-        self.resume(session, Checkpoint.load(session))
-        self.train()
-
-    def resume(self, session: Session, checkpoint: Checkpoint | None) -> None:
-        """Continue from a checkpoint and report its history again.
+    def run(self, session: Session, checkpoint: Checkpoint | None = None) -> None:
+        """Resume from a checkpoint and train to the last step, or until it is enough.
 
         Without a usable checkpoint the training starts at its first step. A checkpoint is not usable if it has other
         parts, if its state was cleaned, or if result files are gone that were written before it.
+
+        Args:
+            session: the stage that the training runs in.
+            checkpoint: the checkpoint of the session, if it is loaded already.
 
         Raises:
             StoreError: the state cannot be read or belongs to another model.
         """
         self.session = session
-        if checkpoint is None or checkpoint.state is None or list(checkpoint.parts) != sorted(self._all_parts()):
-            return
-        if session.adopt(checkpoint.kept):
-            self.restore(checkpoint)
-            for record in self.history:
-                session.report(self.shown(record))
-
-    def train(self) -> None:
-        """Train until the last step or until it is enough; checkpoint on the way."""
+        self._resume(checkpoint or Checkpoint.load(session))
         with self.attached():
             for step, _ in self.steps():
-                self.session.progress(step, self.last)
+                session.progress(step, self.last)
                 self.after_step()
                 ended = self._end_interval()
                 if self.enough():
                     return
                 if step < self.last:
-                    keep = self.session.keep_now if ended and self.waits_for_records else self.session.keep
+                    keep = session.keep_now if ended and self.waits_for_records else session.keep
                     keep(step, self.mini_epoch, self.checkpoint)
 
     def steps(self) -> Iterator[tuple[int, Tensor]]:
         """Train without intervals and checkpoints. Yields (steps done, detached loss) after each step."""
+        recipe, optimizer = self.recipe, self.optimizer
         while self.step < self.last:
             self.before_step()
             started = time.perf_counter()
-            batch = self.recipe.batches[self.step]
-            loss = self._train_step(batch)
+            batch = recipe.batches[self.step]
+            self.model.train(True)
+            set_learning_rates(optimizer, linear_factor(self.step, recipe.total_steps, recipe.warmup))
+            noise = torch.Generator().manual_seed(derived_seed(recipe.seed, "noise", self.step))
+            with _seeded(derived_seed(recipe.seed, "dropout", self.step), batch["input_ids"].device):
+                loss = self.adversary.backward(self.model, batch, recipe.loss, noise)
+            if recipe.penalty is not None:
+                torch.autograd.backward(recipe.penalty())
+            torch.nn.utils.clip_grad_norm_(
+                [p for group in optimizer.param_groups for p in group["params"]], recipe.clip
+            )
+            optimizer.step()
+            optimizer.zero_grad()
             self._losses = self._losses + loss
             self.step += 1
             self.row_passes += self.adversary.passes * len(batch["labels"])
@@ -324,22 +329,16 @@ class Trainer:
         """Whether to stop after this step."""
         return False
 
-    # --- a step ---
+    # --- inside ---
 
-    def _train_step(self, batch: Batch) -> Tensor:
-        recipe = self.recipe
-        self.model.train(True)
-        set_learning_rates(self.optimizer, linear_factor(self.step, recipe.total_steps, recipe.warmup))
-        noise = torch.Generator().manual_seed(derived_seed(recipe.seed, "noise", self.step))
-        with _seeded(derived_seed(recipe.seed, "dropout", self.step), batch["input_ids"].device):
-            loss = self.adversary.backward(self.model, batch, recipe.loss, noise)
-        if recipe.penalty is not None:
-            torch.autograd.backward(recipe.penalty())
-        parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
-        torch.nn.utils.clip_grad_norm_(parameters, recipe.clip)
-        self.optimizer.step()
-        self.optimizer.zero_grad()
-        return loss
+    def _resume(self, checkpoint: Checkpoint | None) -> None:
+        if checkpoint is None or checkpoint.state is None or list(checkpoint.parts) != sorted(self._all_parts()):
+            return
+        if self.session.adopt(checkpoint.kept):
+            self.restore(checkpoint)
+            self.replayed = len(self.history)
+            for record in self.history:
+                self.session.report(self.shown(record))
 
     def _end_interval(self) -> bool:
         number = bisect_left(self.ends, self.step)

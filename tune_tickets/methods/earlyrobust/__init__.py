@@ -94,9 +94,9 @@ class Search(ExtensibleStage):
 
     def run(self, context: StageContext) -> StageOutput:
         """Extend the trajectory and find where it stops."""
-        from tune_tickets.methods.earlyrobust.finding import search
+        from tune_tickets.methods.earlyrobust.finding import extend, on_rows
 
-        return search(context)
+        return extend(context, on_rows(context))
 
     def work(self, sizes: Sizes) -> Work:
         """At most the full schedule."""

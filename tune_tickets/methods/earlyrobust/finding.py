@@ -90,8 +90,12 @@ class Search(Trainer):
         self.trajectory = Trajectory.from_bytes(checkpoint.files[TRAJECTORY_FILE])
 
 
-def search(context: StageContext) -> StageOutput:
-    """Search on the labelled rows of a task."""
+Start = tuple[EarlyBird, int, Callable[[torch.device], Search]]
+"""The settings with their stop rule, the number of rows, and what builds the search at its first step on a device."""
+
+
+def on_rows(context: StageContext) -> Start:
+    """A search on the labelled rows of a task."""
     method = EarlyRobust.model_validate({**context.inputs["method"], **(context.stage.goal or {})})
     rows = load_rows(context)
 
@@ -99,18 +103,12 @@ def search(context: StageContext) -> StageOutput:
         model, encoded = load_model(context, rows)
         return Search(method, model, encoded, context.inputs["seed"], device)
 
-    return extend(context, method, len(rows.train), start)
+    return method, len(rows.train), start
 
 
-def extend(context: StageContext, method: EarlyBird, rows: int, start: Callable[[torch.device], Search]) -> StageOutput:
-    """Find the stop in the stored trajectory. Train further if it is not there yet.
-
-    Args:
-        context: the stage.
-        method: the settings of the search, with its stop rule.
-        rows: how many rows it trains on.
-        start: builds the search at its first step, on a device.
-    """
+def extend(context: StageContext, search_on: Start) -> StageOutput:
+    """Find the stop in the stored trajectory. Train further if it is not there yet."""
+    method, rows, start = search_on
     ends, stored = _mini_epochs(method, rows), Checkpoint.load(context)
     if stored is None:
         trajectory, history = Trajectory.empty(0, 0, 0), list[Record]()
@@ -123,12 +121,10 @@ def extend(context: StageContext, method: EarlyBird, rows: int, start: Callable[
             context.report(_shown(record, trajectory, method.drawing))
     else:
         search = start(device_of(context.resources))
-        search.resume(context, stored)
-        before = len(search.trajectory)
-        search.train()
+        search.run(context, stored)
         # A later trial with another ratio or gamma continues from here.
         context.keep_now(search.step, search.mini_epoch, search.checkpoint)
-        trajectory, history, stop = search.trajectory, search.history, search.stop
+        before, trajectory, history, stop = search.replayed, search.trajectory, search.history, search.stop
     context.attempt.put(TRAJECTORY_FILE, trajectory.to_bytes())
     stopped_at = stop.mini_epoch if stop is not None else len(ends)
     last = history[stopped_at - 1]

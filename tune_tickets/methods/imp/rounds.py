@@ -6,7 +6,6 @@ next round starts again from the pre-trained weights.
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import Any
 
 import torch
 from safetensors.torch import load
@@ -96,14 +95,13 @@ def run_round(context: StageContext) -> StageOutput:
         model.load_state_dict(load(context.store.read(context.upstream("before"), WEIGHTS_FILE)))
     mask = load_unstructured(context, "within") if "within" in context.stage.upstream else None
     this = Round(method, model, rows, context.inputs["seed"], model.device, mask)
-    record = train_round(context, this)
+    this.run(context)
     if method.rewinding == "learning_rate":
         keep_weights(context, model)
-    return StageOutput(record)
+    return finished(context, this)
 
 
-def train_round(context: StageContext, this: Round) -> dict[str, Any]:
-    """Train a round and keep the magnitudes. Returns the record of the stage."""
-    this.run(context)
+def finished(context: StageContext, this: Round) -> StageOutput:
+    """Keep the magnitudes of a trained round."""
     context.attempt.put(SCORES_FILE, scores_to_bytes(this.scores()))
-    return {**this.history[-1], "training": this.cost()}
+    return StageOutput({**this.history[-1], "training": this.cost()})

@@ -131,9 +131,10 @@ class MaskedSearch(ExtensibleStage):
 
     def run(self, context: StageContext) -> StageOutput:
         """Extend the trajectory and find where it stops."""
-        from tune_tickets.methods.orticket.finding import search
+        from tune_tickets.methods.earlyrobust.finding import extend
+        from tune_tickets.methods.orticket.finding import on_masked_text
 
-        return search(context)
+        return extend(context, on_masked_text(context))
 
     def work(self, sizes: Sizes) -> Work:
         """At most the full schedule. The number of blocks is not known before the texts are read."""

@@ -6,9 +6,9 @@ Masked text belongs to no task, so the coefficients serve every task. Each task 
 import torch
 from transformers import PreTrainedModel
 
-from tune_tickets.engine.execution import StageContext, StageOutput
+from tune_tickets.engine.execution import StageContext
 from tune_tickets.methods.bodies.masked_lm import load_masked_lm
-from tune_tickets.methods.earlyrobust.finding import Search, extend
+from tune_tickets.methods.earlyrobust.finding import Search, Start
 from tune_tickets.methods.given import load_corpus
 from tune_tickets.methods.orticket import ORTicket
 from tune_tickets.training.batches import EncodedRows
@@ -28,8 +28,8 @@ def masked_search(
     return Search(method, model, blocks, seed, device, batches, masked_cross_entropy)
 
 
-def search(context: StageContext) -> StageOutput:
-    """Search on the blocks of the corpus, from the masked language model of the upstream stage."""
+def on_masked_text(context: StageContext) -> Start:
+    """A search on the blocks of the corpus, from the masked language model of the upstream stage."""
     method = ORTicket.model_validate({**context.inputs["method"], **(context.stage.goal or {})})
     model, tokenizer = load_masked_lm(context)
     blocks = encode_texts(tokenizer, load_corpus(context), method.block, blocks=True)
@@ -39,4 +39,4 @@ def search(context: StageContext) -> StageOutput:
         masking = Masking.of(tokenizer, method.mask_probability)
         return masked_search(method, model, blocks, masking, context.inputs["seed"], device)
 
-    return extend(context, method, len(blocks), start)
+    return method, len(blocks), start

@@ -11,7 +11,7 @@ from tune_tickets.config.section import LearningRate, Ratio, with_defaults
 from tune_tickets.config.training import LOSSES, Ablation, Debiasing, Drawing, Optimisation, Retraining, Start
 from tune_tickets.engine.execution import StageContext, StageOutput
 from tune_tickets.engine.runner import later, unheard
-from tune_tickets.engine.stage import Sizes, StageKey, StageResult, Work
+from tune_tickets.engine.stage import Sizes, Stage, StageKey, StageResult, Work
 from tune_tickets.methods.base import Flow, Method
 from tune_tickets.methods.stages import (
     WEIGHTS_FILE,
@@ -220,17 +220,16 @@ class SRNets(Method, Optimisation):
             self._follow_out_of_distribution(flow, masks, weights)
         return drawn
 
-    def trained(self, flow: Flow, ticket: StageKey | None, ablation: Ablation | None) -> StageResult:
+    def training(self, flow: Flow, ticket: StageKey, ablation: Ablation | None) -> Stage:
         """Retrain the subnetwork, or use it as pruning leaves it."""
-        if self.retrained or ticket is None:
-            return super().trained(flow, ticket, ablation)
+        if self.retrained:
+            return super().training(flow, ticket, ablation)
         found = ticket.content in flow.drawn_from
         # A random subnetwork is cut from the weights that pruning started from.
         weights = flow.drawn_from[ticket.content] if found else self._pruned_weights(flow)
         if self.pruning == "imp":
             weights = flow.run(self._after_cut(flow, len(self.cuts()), ticket, weights), flow.on_record).key
-        unchanged = Retrain(**flow.model_inputs(), data=flow.world.data, draw=ticket, weights=weights)
-        return flow.run(unchanged, flow.on_record)
+        return Retrain(**flow.model_inputs(), data=flow.world.data, draw=ticket, weights=weights)
 
     def _pruned_weights(self, flow: Flow) -> StageKey | None:
         """The fine-tuned model that is pruned; None for the pre-trained one."""

@@ -20,7 +20,7 @@ from tune_tickets.methods.bodies.experts import debiased
 from tune_tickets.methods.bodies.start import device_of, encode_rows, keep_weights, load_model, load_start
 from tune_tickets.methods.given import load_ood_train, load_rows
 from tune_tickets.methods.imp import Imp
-from tune_tickets.methods.imp.rounds import Round, train_round
+from tune_tickets.methods.imp.rounds import Round, finished
 from tune_tickets.methods.srnets import LOOKS_FILE, SRNets
 from tune_tickets.methods.stages import MASK_FILE
 from tune_tickets.models.matrices import matrices_with_classifier
@@ -157,9 +157,9 @@ def train_interval(context: StageContext) -> StageOutput:
     first, last = inputs["share"]
     settings = round_settings(method)
     this = Round(settings, model, encoded, inputs["seed"], model.device, mask, loss, (first, last), weights)
-    record = train_round(context, this)
+    this.run(context)
     keep_weights(context, model)
-    return StageOutput(record)
+    return finished(context, this)
 
 
 def measure_looks(context: StageContext) -> StageOutput:
