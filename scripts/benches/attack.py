@@ -24,7 +24,6 @@ from tune_tickets.methods.bodies.start import encode_rows
 from tune_tickets.models.backbone import load_backbone
 from tune_tickets.models.masked_lm import load_masked_lm_backbone
 from tune_tickets.training.batches import Batches
-from tune_tickets.training.loop import Recipe, train
 from tune_tickets.training.losses import cross_entropy
 from tune_tickets.training.masked_lm import (
     MaskedBatches,
@@ -35,7 +34,7 @@ from tune_tickets.training.masked_lm import (
     start_from_frequencies,
 )
 from tune_tickets.training.schedule import build_optimizer
-from tune_tickets.training.state import TrainState
+from tune_tickets.training.trainer import Recipe, Trainer
 
 if TYPE_CHECKING:
     from tune_tickets.attacks.masked_words import MaskedLM
@@ -100,9 +99,10 @@ def bench(
 def _victim(model: str, task: TaskData, epochs: int, seed: int) -> Victim:
     network, tokenizer = load_backbone(Model(source=model), _LABELS, seed)
     encoded = Batches(encode_rows(tokenizer, task.train, 128), 16, seed)
-    state = TrainState(network, build_optimizer(network, 2e-4, 0.01))
+    optimizer = build_optimizer(network, 2e-4, 0.01)
     steps = epochs * encoded.steps_per_epoch
-    for _ in train(state, Recipe(encoded, cross_entropy, Adversary(kind="none"), steps, 0.1, 1.0, seed=seed)):
+    recipe = Recipe(encoded, cross_entropy, Adversary(kind="none"), steps, 0.1, 1.0, seed=seed)
+    for _ in Trainer(network, optimizer, recipe).steps():
         pass
     network.train(False)
     return Victim(network, tokenizer, min(128, network.config.max_position_embeddings), 64)
@@ -118,9 +118,10 @@ def _masked_lm(model: str, task: TaskData) -> "MaskedLM":
     masking = Masking.of(backbone.tokenizer, settings.mask_probability)
     start_from_frequencies(backbone.model, rows, masking.special_ids)
     masked = MaskedBatches(rows, 16, _SEED, masking, torch.device("cpu"))
-    state = TrainState(backbone.model, build_masked_lm_optimizer(backbone.model, settings))
+    optimizer = build_masked_lm_optimizer(backbone.model, settings)
     steps = masked.steps_per_epoch
-    for _ in train(state, Recipe(masked, masked_cross_entropy, Adversary(kind="none"), steps, 0.1, 1.0, seed=_SEED)):
+    recipe = Recipe(masked, masked_cross_entropy, Adversary(kind="none"), steps, 0.1, 1.0, seed=_SEED)
+    for _ in Trainer(backbone.model, optimizer, recipe).steps():
         pass
     return MaskedLM(backbone.model.train(False), backbone.tokenizer, "fitted for the bench")
 

@@ -11,14 +11,14 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from benches.masks import dense_steps, network_of, rows_of
+from benches.masks import dense_training, network_of, rows_of
 from benches.timing import Json, compared, interleaved, write_json
 from tune_tickets.config.training import Adversary
 from tune_tickets.engine.checkpoint import Keeper
 from tune_tickets.engine.store import Store
 from tune_tickets.methods.stages import Corpus
 from tune_tickets.training.schedule import LEAST_STEPS
-from tune_tickets.training.state import TrainState
+from tune_tickets.training.trainer import Trainer
 
 _ADVERSARIES = (Adversary(kind="none"), Adversary(kind="freelb", steps=3))
 
@@ -60,12 +60,12 @@ def _compare(
 
     def steps(name: str) -> Iterator[None]:
         network = network_of(model)
-        state, training = dense_steps(network, rows_of(network, batch, tokens), batch, adversary)
-        for step, _ in training:
+        training = dense_training(network, rows_of(network, batch, tokens), batch, adversary)
+        for step, _ in training.steps():
             if name == "kept":
-                keepers[name].after(step, partial(_files, state))
+                keepers[name].after(step, partial(_files, training))
             elif name == "waiting" and step % mini_epoch == 0:
-                keepers[name].now(step, partial(_files, state))
+                keepers[name].now(step, partial(_files, training))
             yield
 
     running = {name: steps(name) for name in ("alone", *keepers)}
@@ -77,8 +77,8 @@ def _compare(
     return {"mini_epoch": mini_epoch, "passes": adversary.passes, **ratios}
 
 
-def _files(state: TrainState) -> dict[str, Any]:
-    return {"state.pt": state.parts()}
+def _files(training: Trainer) -> dict[str, Any]:
+    return {"state.pt": training.state()}
 
 
 def _some(training: Iterator[None], steps: int) -> None:

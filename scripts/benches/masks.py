@@ -7,23 +7,20 @@ import torch
 import typer
 from rich.console import Console
 from rich.table import Table
-from torch import Tensor
 from transformers import PreTrainedModel
 
 from benches.timing import Json, compared, interleaved, write_json
 from tune_tickets.config.task import Model
 from tune_tickets.config.training import Adversary
 from tune_tickets.methods.robustt import RobustT
-from tune_tickets.methods.robustt.masks import Search, gated_matrices
+from tune_tickets.methods.robustt.masks import Search
 from tune_tickets.models.backbone import load_backbone
 from tune_tickets.models.families import family_of
 from tune_tickets.tickets.drawing import draw_unstructured
-from tune_tickets.training.adversary import backward
 from tune_tickets.training.batches import Batches, EncodedRows
-from tune_tickets.training.loop import Recipe, train
 from tune_tickets.training.losses import cross_entropy, logits_of
 from tune_tickets.training.schedule import build_optimizer
-from tune_tickets.training.state import TrainState
+from tune_tickets.training.trainer import Recipe, Trainer
 
 LIMIT = 1.15
 """A masked training step may take this many times as long as the dense one, at the first of the sizes."""
@@ -72,29 +69,23 @@ def network_of(model: str) -> PreTrainedModel:
     return load_backbone(Model(source=model), ("negative", "positive"), seed=0)[0]
 
 
-def dense_steps(
-    network: PreTrainedModel, rows: EncodedRows, batch: int, adversary: Adversary
-) -> tuple[TrainState, Iterator[tuple[int, Tensor]]]:
-    """The plain training of all weights: its state, and its steps one by one."""
-    state = TrainState(network, build_optimizer(network, 2e-5, 0.01))
+def dense_training(network: PreTrainedModel, rows: EncodedRows, batch: int, adversary: Adversary) -> Trainer:
+    """The plain training of all weights."""
     recipe = Recipe(Batches(rows, batch, 0), cross_entropy, adversary, _EPOCHS, 0.1, 1.0, seed=0)
-    return state, train(state, recipe)
+    return Trainer(network, build_optimizer(network, 2e-5, 0.01), recipe)
 
 
 def _masked(network: PreTrainedModel, rows: EncodedRows, batch: int, adversary: Adversary) -> Iterator[object]:
     method = RobustT(adversary=adversary, batch_size=batch, epochs=float(_EPOCHS), penalty_start=0.0)
-    linears, _ = gated_matrices(network, method)
     search = Search(method, network, rows, seed=0, device="cpu")
-    with search.gates.attached(linears):
-        for step in train(search.state, search.recipe):
-            search.gates.renew(seed=search.state.step)
-            yield step
+    with search.attached():
+        yield from search.steps()
 
 
 def _step(model: str, batch: int, tokens: int, adversary: Adversary, rounds: int, warmup: int) -> dict[str, Any]:
     networks = network_of(model), network_of(model)
     rows = rows_of(networks[0], batch, tokens)
-    _, dense = dense_steps(networks[0], rows, batch, adversary)
+    dense = dense_training(networks[0], rows, batch, adversary).steps()
     masked = _masked(networks[1], rows, batch, adversary)
     timings = interleaved({"dense": lambda: next(dense), "masked": lambda: next(masked)}, rounds, warmup)
     passes = adversary.steps if adversary.kind == "freelb" else 1
@@ -113,7 +104,7 @@ def _memory(model: str, batch: int, tokens: int) -> dict[str, Any]:
         else:
             search = Search(RobustT(), network, rows, seed=0, device="cpu")
             optimizer = build_optimizer(search.gates, 0.05, 1e-6)
-            with search.gates.attached(gated_matrices(network, RobustT())[0]):
+            with search.attached():
                 gradients = _gradient_bytes(network, rows, batch)
         optimizer.step()
         found[name] = {"gradients": gradients, "optimizer_state": _state_bytes(optimizer)}
@@ -122,7 +113,7 @@ def _memory(model: str, batch: int, tokens: int) -> dict[str, Any]:
 
 
 def _gradient_bytes(network: PreTrainedModel, rows: EncodedRows, batch: int) -> int:
-    backward(network, Batches(rows, batch, 0)[0], cross_entropy, _PLAIN, torch.Generator())
+    torch.autograd.backward(cross_entropy(network, Batches(rows, batch, 0)[0]))
     gradients = [parameter.grad for parameter in network.parameters() if parameter.grad is not None]
     return sum(gradient.numel() * gradient.element_size() for gradient in gradients)
 

@@ -72,9 +72,9 @@ def test_settings_of_another_kind_of_start_are_dropped():
 
 
 def test_ood_rows_need_a_mask_training_under_cross_entropy_and_a_twin_to_take_them_from():
-    with pytest.raises(ValidationError, match="ood_rows join a mask training"):
+    with pytest.raises(ValidationError, match="ood_rows need a mask training"):
         SRNets.model_validate({"ood_rows": True, "debiasing": {"loss": "poe"}})
-    with pytest.raises(ValidationError, match="ood_rows join a mask training"):
+    with pytest.raises(ValidationError, match="ood_rows need a mask training"):
         SRNets(ood_rows=True, pruning="imp")
     method = {"kind": "srnets", "ood_rows": True}
     with pytest.raises(ValidationError, match="no twin has any"):
@@ -88,7 +88,7 @@ def test_ood_rows_need_a_mask_training_under_cross_entropy_and_a_twin_to_take_th
 
 def test_what_is_taken_as_it_is_cannot_lose_its_weights_or_structure():
     for ablation in ({"weights": "reinitialised"}, {"structure": "discarded"}):
-        with pytest.raises(ValidationError, match="a subnetwork is taken as it is"):
+        with pytest.raises(ValidationError, match="a subnetwork is not retrained"):
             Settings.model_validate({"method": {"kind": "srnets"}, "ablation": ablation})
         Settings.model_validate({"method": {"kind": "srnets", "paradigm": "isolated"}, "ablation": ablation})
     Settings.model_validate({"method": {"kind": "srnets"}, "ablation": {"mask": "shuffled"}})

@@ -132,3 +132,26 @@ def figures(result: StageResult) -> dict:
     """The record, but for what belongs to a try: seconds, and how many mini-epochs it computed."""
     training = {name: value for name, value in result.record.get("training", {}).items() if name != "seconds"}
     return {**result.record, "training": training, "computed_mini_epochs": None}
+
+
+OLD = {
+    "retrain": {"state.pt": b"a state", "history.json": b'[{"step": 1}]', "kept.json": b"{}"},
+    "search": {"trajectory.safetensors": b"scores", "losses.json": b"[0.5]", "costs.json": b"[[16, 0.1]]"},
+}
+"""What earlier versions kept."""
+
+
+@pytest.mark.parametrize("kind", OLD)
+def test_a_checkpoint_of_an_earlier_version_is_discarded(kind, tiny_yaml, tiny_data, tmp_path):
+    experiment, settings = setting(kind, tiny_yaml, tmp_path)
+    found = []
+    for name in ("new", "old"):
+        store = Store(str(tmp_path / name))
+        pipeline = Flow(settings, preflight(experiment, store), LocalRunner(store.url, settings.resources))
+        stage = pipeline.retrain(None) if kind == "retrain" else pipeline.method.find(pipeline)
+        if name == "old":
+            store.save_checkpoint(stage, OLD[kind])
+        result = pipeline.run(stage, ignore)
+        found.append((result.history, {file: store.read(result, file) for file in result.files}, figures(result)))
+        assert result.record.get("computed_mini_epochs", 1) > 0
+    assert found[0] == found[1]

@@ -112,7 +112,7 @@ def test_in_isolation_the_same_mask_training_serves_and_the_pre_trained_weights_
 def test_a_subnetwork_of_the_pre_trained_model_needs_no_fine_tuning(pipeline_of, store_url, tiny_backbone):
     pipeline = pipeline_of(srnets(paradigm="pretrained", pooler=True))
     ticket = pipeline.draw(ignore)
-    trained = pipeline.method.trained(pipeline, ticket, None)
+    trained = pipeline.run(pipeline.method.training(pipeline, ticket, None), ignore)
     assert names(pipeline) == ["srnets_masks", "draw", "retrain"]
     mask = mask_of(store_url, ticket)
     assert "bert.pooler.dense.weight" in mask.kept
@@ -124,7 +124,7 @@ def test_magnitude_pruning_cuts_at_once_goes_on_training_and_trains_after_the_la
     low, high = pipeline_of(srnets(pruning="imp", sparsity=0.2)), pipeline_of(srnets(pruning="imp", sparsity=0.3))
     low.draw(ignore)
     ticket = high.draw(ignore)
-    trained = high.method.trained(high, ticket, None)
+    trained = high.run(high.method.training(high, ticket, None), ignore)
     assert names(high) == ["retrain", "draw", *["srnets_imp", "draw"] * 2, "srnets_imp", "retrain"]
     assert [stage.cached for stage in high.stages] == [True] * 4 + [False] * 4
     store = Store(store_url)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from transformers import BertConfig, BertForSequenceClassification, RobertaConfig, RobertaForSequenceClassification
 
-from tests.training.checkpoints import to_bytes
+from tests.training.sessions import Session
 from tune_tickets.config.training import Adversary
 from tune_tickets.methods.earlyrobust import EarlyRobust
 from tune_tickets.methods.earlyrobust.finding import Search
@@ -43,8 +43,8 @@ def test_one_step_runs_on_the_meta_device(family, kind):
     method = EarlyRobust(adversary=Adversary(kind=kind, steps=2), batch_size=4, mini_epoch=1.0)
     search = Search(method, model_of(family, "meta"), rows_of(8), seed=0, device="meta")
     with pytest.raises(Enough):
-        search.run(lambda: False, on_step=stop)
-    assert search.state.gates.heads.device.type == "meta"
+        search.run(Session(on_step=stop))
+    assert search.gates.heads.device.type == "meta"
 
 
 def test_a_step_descends_the_loss_plus_the_penalty_of_both_kinds():
@@ -54,7 +54,7 @@ def test_a_step_descends_the_loss_plus_the_penalty_of_both_kinds():
         learning_rate=1e-3, epochs=1.0, mini_epoch=1.0, clip=1000.0,
     )  # fmt: skip
     search = Search(method, model_of("bert", hidden_dropout_prob=0.0), rows_of(4), seed=0, device="cpu")
-    search.run(lambda: True, on_step=lambda step: None)
+    search.run(Session())
     # The penalties outweigh any gradient of the loss, so every coefficient moves down by one full Adam step.
     assert torch.allclose(search.trajectory.heads, torch.full((1, 2, 2), 1 - 1e-3), atol=1e-6)
     assert torch.allclose(search.trajectory.neurons, torch.full((1, 2, 24), 1 - 1e-3), atol=1e-6)
@@ -66,7 +66,7 @@ def test_without_penalty_and_signal_coefficients_follow_their_own_learning_rate(
         learning_rate=1e-5, coefficient_learning_rate=1e-2, mini_epoch=1.0, clip=1000.0,
     )  # fmt: skip
     search = Search(method, model_of("bert"), rows_of(4), seed=0, device="cpu")
-    search.run(lambda: True, on_step=lambda step: None)
+    search.run(Session())
     moved = (search.trajectory.heads - 1).abs()
     assert float(moved.max()) == pytest.approx(1e-2, rel=0.05)
 
@@ -75,23 +75,17 @@ def test_without_penalty_and_signal_coefficients_follow_their_own_learning_rate(
 def test_a_search_can_be_left_and_taken_up_after_any_step(left):
     method = EarlyRobust(adversary=Adversary(steps=2), batch_size=4, learning_rate=1e-3, mini_epoch=0.25)
     whole = Search(method, model_of("bert"), rows_of(32), seed=3, device="cpu")
-    whole.run(lambda: False, on_step=lambda step: None)
+    first = Session()
+    whole.run(first)
     assert whole.ends == (2, 4, 6, 8)
-    first = Search(method, model_of("bert"), rows_of(32), seed=3, device="cpu")
-    kept = {}
-
-    def keep(step: int) -> None:
-        kept[step] = to_bytes(first.state.parts()), first.trajectory, list(first.losses)
-
-    first.run(lambda: False, keep)
-    second = Search(method, model_of("bert"), rows_of(32), seed=3, device="cpu")
-    state, second.trajectory, second.losses = kept[left]
-    second.state.restore(state)
-    assert len(second.trajectory) == left // 2
-    second.run(lambda: False, on_step=lambda step: None)
-    assert torch.equal(second.trajectory.heads, whole.trajectory.heads)
-    assert torch.equal(second.trajectory.neurons, whole.trajectory.neurons)
-    assert second.losses == whole.losses
+    resumed = Search(method, model_of("bert"), rows_of(32), seed=3, device="cpu")
+    second = Session(stored=first.kept[left])
+    resumed.run(second)
+    assert second.steps == list(range(left + 1, 9))
+    assert torch.equal(resumed.trajectory.heads, whole.trajectory.heads)
+    assert torch.equal(resumed.trajectory.neurons, whole.trajectory.neurons)
+    assert second.records == first.records
+    assert len(second.records) == 4
 
 
 def test_without_a_regulariser_the_coefficients_follow_the_loss_alone():
@@ -102,7 +96,7 @@ def test_without_a_regulariser_the_coefficients_follow_the_loss_alone():
     )  # fmt: skip
     changes = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "initializer_range": 0.5}
     search = Search(method, model_of("bert", **changes), rows_of(4), seed=0, device="cpu")
-    batch = search._recipe.batches[0]
+    batch = search.recipe.batches[0]
     model = model_of("bert", **changes)
     scales = {f"bert.encoder.layer.{layer}.attention.output.dense.weight": torch.ones(2) for layer in (0, 1)}
     scales |= {f"bert.encoder.layer.{layer}.output.dense.weight": torch.ones(24) for layer in (0, 1)}
@@ -115,7 +109,7 @@ def test_without_a_regulariser_the_coefficients_follow_the_loss_alone():
     inputs = {name: tensor for name, tensor in batch.items() if name != "labels"}
     logits = torch.func.functional_call(model, weights, kwargs=inputs).logits
     torch.nn.functional.cross_entropy(logits, batch["labels"]).backward()
-    search.run(lambda: True, on_step=lambda step: None)
+    search.run(Session())
     for layer in (0, 1):
         for found, name in (
             (search.trajectory.heads[0, layer], f"bert.encoder.layer.{layer}.attention.output.dense.weight"),
@@ -136,7 +130,7 @@ def test_without_an_adversary_a_search_is_one_with_a_single_unperturbed_pass():
     }.items():
         method = EarlyRobust(adversary=adversary, batch_size=4, learning_rate=1e-3, mini_epoch=0.5)
         search = Search(method, model_of("bert"), rows_of(16), seed=3, device="cpu")
-        search.run(lambda: False, on_step=lambda step: None)
+        search.run(Session())
         found[name] = search.trajectory.neurons
     assert torch.equal(found["none"], found["single"])
     assert not torch.equal(found["none"], found["freelb"])

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.models.tiny import FAMILIES, tiny_batch, tiny_model
-from tests.training.checkpoints import to_bytes
+from tests.training.sessions import Session, checkpoint_of
 from tune_tickets.config.training import Adversary
 from tune_tickets.errors import StoreError
 from tune_tickets.methods.imp import Imp
@@ -14,7 +14,6 @@ from tune_tickets.methods.imp.rounds import Round
 from tune_tickets.tickets.drawing import draw_unstructured
 from tune_tickets.tickets.unstructured import UnstructuredMask
 from tune_tickets.training.batches import EncodedRows
-from tune_tickets.training.loop import train
 from tune_tickets.training.losses import cross_entropy
 
 COUNT = 2 * (4 * 32 * 32 + 2 * 32 * 24) + 32 * 32
@@ -35,8 +34,8 @@ def a_round(family="bert", device="cpu", mask=None, model=None, loss=cross_entro
     return Round(method, model, rows(family), 5, device, mask, loss)
 
 
-def run(this: Round, on_epoch=lambda: None, on_step=lambda step: None) -> Round:
-    this.run(on_epoch, on_step)
+def run(this: Round, session: Session | None = None) -> Round:
+    this.run(session or Session())
     return this
 
 
@@ -82,7 +81,7 @@ def test_a_round_starts_from_the_given_weights_bit_for_bit_with_zeros_where_it_w
     model = tiny_model(family)
     before = copy.deepcopy(model.state_dict())
     mask = some_mask(tiny_model(family), 0.4)
-    started = a_round(family, model=model, mask=mask).state.model.state_dict()
+    started = a_round(family, model=model, mask=mask).model.state_dict()
     assert started.keys() == before.keys()
     for name in before:
         kept = mask.kept.get(name, torch.ones_like(before[name], dtype=torch.bool))
@@ -93,12 +92,12 @@ def test_a_round_starts_from_the_given_weights_bit_for_bit_with_zeros_where_it_w
 def test_cut_weights_stay_zero_and_have_no_momentum_while_all_others_train():
     mask = some_mask(tiny_model(), 0.4)
     this = a_round(mask=mask, weight_decay=0.5)
-    before = copy.deepcopy(this.state.model.state_dict())
+    before = copy.deepcopy(this.model.state_dict())
     run(this)
-    parameters = dict(this.state.model.named_parameters())
+    parameters = dict(this.model.named_parameters())
     for name, kept in mask.kept.items():
         assert bool((parameters[name][~kept] == 0).all())
-        assert bool((this.state.optimizer.state[parameters[name]]["exp_avg"][~kept] == 0).all())
+        assert bool((this.optimizer.state[parameters[name]]["exp_avg"][~kept] == 0).all())
         assert bool((parameters[name] != before[name])[kept].all())
     assert not torch.equal(parameters["bert.pooler.dense.bias"], before["bert.pooler.dense.bias"])
 
@@ -107,24 +106,19 @@ def test_cut_weights_stay_zero_and_have_no_momentum_while_all_others_train():
 def test_left_after_an_epoch_and_taken_up_again_it_ends_with_the_same_bits(sparsity):
     mask = None if sparsity is None else some_mask(tiny_model(), sparsity)
     settings = {"mask": mask, "epochs": 3.0, "adversary": Adversary(kind="freelb", steps=2, step_size=0.1)}
-    straight = run(a_round(**settings))
-    states = []
-    broken = a_round(**settings)
-    run(broken, lambda: states.append((to_bytes(broken.state.parts()), list(broken.history))))
+    first = Session()
+    straight = run(a_round(**settings), first)
     for number in (0, 1):
-        resumed = a_round(**settings)
-        resumed.state.restore(states[number][0])
-        resumed.history = list(states[number][1])
-        steps = []
-        run(resumed, on_step=steps.append)
-        assert steps == list(range(3 * number + 4, 10))
+        session = Session(stored=first.kept[3 * number + 3])
+        resumed = run(a_round(**settings), session)
+        assert session.steps == list(range(3 * number + 4, 10))
         assert resumed.history == straight.history
         assert all(torch.equal(score, resumed.scores()[name]) for name, score in straight.scores().items())
 
 
 def test_a_checkpoint_of_another_model_is_refused():
     with pytest.raises(StoreError, match="belongs to another model"):
-        a_round("roberta").state.restore(to_bytes(a_round("bert").state.parts()))
+        a_round("roberta").restore(checkpoint_of(a_round("bert")))
 
 
 def test_every_epoch_has_a_record_with_its_mean_loss_and_the_share_cut():
@@ -137,7 +131,7 @@ def test_every_epoch_has_a_record_with_its_mean_loss_and_the_share_cut():
         return loss
 
     this = a_round(mask=some_mask(tiny_model(), 0.4), loss=noted)
-    this.run(lambda: ends.append(this.state.step), lambda step: None)
+    run(this, Session(on_record=lambda record: ends.append(this.step)))
     assert ends == [3, 6]
     assert [record["step"] for record in this.history] == [1, 2]
     assert [record["loss"] for record in this.history] == pytest.approx([sum(losses[:3]) / 3, sum(losses[3:]) / 3])
@@ -166,6 +160,6 @@ def test_the_adversary_changes_what_is_learnt():
 def test_one_step_runs_on_the_meta_device(family, kind):
     mask = some_mask(tiny_model("bert"), 0.3) if family == "bert" else None
     this = a_round(family, "meta", mask=mask, adversary=Adversary(kind=kind, steps=2))
-    with this._mask.hold(this._weights):
-        step, loss = next(train(this.state, this.recipe))
+    with this.attached():
+        step, loss = next(this.steps())
     assert (step, loss.device.type) == (1, "meta")

@@ -4,7 +4,7 @@ import pytest
 import torch
 from transformers import BertConfig, BertForMaskedLM, RobertaConfig, RobertaForMaskedLM
 
-from tests.training.checkpoints import to_bytes
+from tests.training.sessions import Session
 from tune_tickets.config.training import Adversary
 from tune_tickets.methods.earlyrobust import EarlyRobust
 from tune_tickets.methods.orticket import ORTicket
@@ -51,8 +51,8 @@ def test_one_step_runs_on_the_meta_device(family, kind, perturb_masked):
     method = ORTicket(adversary=adversary, batch_size=4, perturb_masked=perturb_masked, mini_epoch=1.0)
     search = search_of(method, model_of(family, "meta"), 8, device="meta")
     with pytest.raises(Enough):
-        search.run(lambda: False, on_step=stop)
-    assert search.state.gates.heads.device.type == "meta"
+        search.run(Session(on_step=stop))
+    assert search.gates.heads.device.type == "meta"
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta"])
@@ -60,7 +60,7 @@ def test_coefficients_follow_the_masked_lm_loss_that_transformers_computes(famil
     """One step of AdamW is lr x sign of the slope, taken of a model whose output projections are scaled by hand."""
     method = ORTicket(adversary=Adversary(kind="none"), batch_size=4, learning_rate=1e-3, **FREE)
     search = search_of(method, model_of(family, **STILL), 4)
-    batch = search._recipe.batches[0]
+    batch = search.recipe.batches[0]
     model = model_of(family, **STILL)
     names = [f"{family}.encoder.layer.{layer}.attention.output.dense.weight" for layer in (0, 1)]
     names += [f"{family}.encoder.layer.{layer}.output.dense.weight" for layer in (0, 1)]
@@ -71,8 +71,8 @@ def test_coefficients_follow_the_masked_lm_loss_that_transformers_computes(famil
     }
     inputs = {name: batch[name] for name in ("input_ids", "attention_mask", "labels")}
     torch.func.functional_call(model, weights, kwargs=inputs).loss.backward()
-    before = {name: parameter.detach().clone() for name, parameter in search.state.model.named_parameters()}
-    search.run(lambda: True, on_step=lambda step: None)
+    before = {name: parameter.detach().clone() for name, parameter in search.model.named_parameters()}
+    search.run(Session())
     for index, name in enumerate(names):
         found = (search.trajectory.heads if "attention" in name else search.trajectory.neurons)[0, index % 2]
         slope = scales[name].grad
@@ -80,7 +80,7 @@ def test_coefficients_follow_the_masked_lm_loss_that_transformers_computes(famil
         assert bool(clear.any())
         assert torch.allclose(found[clear], 1 - 1e-3 * slope.sign()[clear], atol=2e-6)
     head = "cls.predictions.transform.dense.weight" if family == "bert" else "lm_head.dense.weight"
-    assert not torch.equal(search.state.model.get_parameter(head), before[head]), "the head trains along"
+    assert not torch.equal(search.model.get_parameter(head), before[head]), "the head trains along"
 
 
 def test_the_penalty_of_both_kinds_is_added_once():
@@ -88,7 +88,7 @@ def test_the_penalty_of_both_kinds_is_added_once():
     changes = FREE | {"penalty_heads": 5.0, "penalty_neurons": 7.0}
     method = ORTicket(adversary=Adversary(steps=3), batch_size=4, learning_rate=1e-3, **changes)
     search = search_of(method, model_of("bert"), 4)
-    search.run(lambda: True, on_step=lambda step: None)
+    search.run(Session())
     assert torch.allclose(search.trajectory.heads, torch.full((1, 2, 2), 1 - 1e-3), atol=1e-6)
     assert torch.allclose(search.trajectory.neurons, torch.full((1, 2, 24), 1 - 1e-3), atol=1e-6)
 
@@ -96,16 +96,15 @@ def test_the_penalty_of_both_kinds_is_added_once():
 def test_a_search_left_and_taken_up_hides_the_same_tokens_and_ends_with_the_same_bits():
     method = ORTicket(adversary=Adversary(steps=2), batch_size=4, learning_rate=1e-3, mini_epoch=0.25)
     whole = search_of(method, model_of("bert"), 32, seed=3)
-    whole.run(lambda: False, on_step=lambda step: None)
-    first = search_of(method, model_of("bert"), 32, seed=3)
-    first.run(lambda: len(first.trajectory) == 2, on_step=lambda step: None)
-    second = search_of(method, model_of("bert"), 32, seed=3)
-    second.state.restore(to_bytes(first.state.parts()))
-    second.trajectory, second.losses = first.trajectory, first.losses
-    second.run(lambda: False, on_step=lambda step: None)
-    assert torch.equal(second.trajectory.heads, whole.trajectory.heads)
-    assert torch.equal(second.trajectory.neurons, whole.trajectory.neurons)
-    assert second.losses == whole.losses
+    first = Session()
+    whole.run(first)
+    resumed = search_of(method, model_of("bert"), 32, seed=3)
+    second = Session(stored=first.kept[4])
+    resumed.run(second)
+    assert second.steps == [5, 6, 7, 8]
+    assert torch.equal(resumed.trajectory.heads, whole.trajectory.heads)
+    assert torch.equal(resumed.trajectory.neurons, whole.trajectory.neurons)
+    assert second.records == first.records
 
 
 def test_every_setting_of_the_masked_search_changes_what_is_found():
@@ -115,7 +114,7 @@ def test_every_setting_of_the_masked_search_changes_what_is_found():
         for changes in ({}, {"perturb_masked": False}, {"adversary": {"kind": "none"}}, {"adversary": {"steps": 2}})
     ]
     for search in found:
-        search.run(lambda: False, on_step=lambda step: None)
+        search.run(Session())
     trajectories = [tuple(search.trajectory.neurons.flatten().tolist()) for search in found]
     assert len(set(trajectories)) == len(found)
 

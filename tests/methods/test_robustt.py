@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.models.tiny import FAMILIES, HEADS, LAYERS, NEURONS, tiny_batch, tiny_model
-from tests.training.checkpoints import to_bytes
+from tests.training.sessions import Session, checkpoint_of
 from tune_tickets.config.training import Adversary
 from tune_tickets.errors import StoreError
 from tune_tickets.methods.robustt import RobustT
@@ -14,7 +14,6 @@ from tune_tickets.methods.robustt.masks import Search, ramp, structured_scores
 from tune_tickets.models.families import family_of
 from tune_tickets.tickets.drawing import draw, draw_unstructured
 from tune_tickets.training.batches import EncodedRows
-from tune_tickets.training.loop import train
 
 FREELB = Adversary(kind="freelb", steps=3, step_size=0.1)
 
@@ -33,30 +32,27 @@ def search(family="bert", device="cpu", seed=5, dropout=0.2, **settings) -> Sear
     return Search(RobustT(**settings), model, rows(family), seed, device)
 
 
-def run(found: Search, on_step=lambda step: None) -> Search:
-    found.run(lambda: None, on_step)
+def run(found: Search, session: Session | None = None) -> Search:
+    found.run(session or Session())
     return found
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_only_masks_train_and_nothing_else_has_a_gradient_or_optimizer_state(family):
     found = search(family)
-    before = copy.deepcopy(found.state.model.state_dict())
+    before = copy.deepcopy(found.model.state_dict())
     seen = []
     # After a step zero_grad has cleared the logits' gradients, and nobody clears those of the model's own parameters.
-    run(found, lambda step: seen.append([parameter.grad for parameter in found.state.model.parameters()]))
+    run(found, Session(lambda step: seen.append([parameter.grad for parameter in found.model.parameters()])))
     assert len(seen) == 9
     assert all(gradient is None for gradients in seen for gradient in gradients)
-    assert all(parameter.grad is None for parameter in found.state.model.parameters())
-    assert not any(parameter.requires_grad for parameter in found.state.model.parameters())
-    after = found.state.model.state_dict()
+    assert all(parameter.grad is None for parameter in found.model.parameters())
+    assert not any(parameter.requires_grad for parameter in found.model.parameters())
+    after = found.model.state_dict()
     assert after.keys() == before.keys()
     assert all(torch.equal(after[name], before[name]) for name in before)
-    assert set(found.state.optimizer.state) == set(found.gates.parameters())
-    shapes = {
-        name: linear.weight.shape
-        for name, linear in family_of(found.state.model).weight_matrices(found.state.model).items()
-    }
+    assert set(found.optimizer.state) == set(found.gates.parameters())
+    shapes = {name: linear.weight.shape for name, linear in family_of(found.model).weight_matrices(found.model).items()}
     assert {name: score.shape for name, score in found.gates.scores().items()} == shapes
     assert all((score - math.log(5)).abs().max() > 0.01 for score in found.gates.scores().values())
 
@@ -64,11 +60,11 @@ def test_only_masks_train_and_nothing_else_has_a_gradient_or_optimizer_state(fam
 def test_no_gradient_of_the_frozen_model_is_computed_even_within_a_step():
     found = search(adversary=Adversary(kind="none"))
     reached = Counter()
-    with found.gates.attached(found._linears):
-        for name, parameter in found.state.model.named_parameters():
+    with found.attached():
+        for name, parameter in found.model.named_parameters():
             if parameter.requires_grad:
                 parameter.register_hook(lambda gradient, name=name: reached.update([name]))
-        next(train(found.state, found.recipe))
+        next(found.steps())
     assert len(reached) == 13
     assert all(name.endswith("log_alpha") for name in reached)
 
@@ -79,22 +75,19 @@ def test_interrupted_after_any_step_and_resumed_it_ends_with_the_same_bits(noise
     torch.manual_seed(1)
     straight = run(search(noise=noise))
 
-    checkpoints = {}
     torch.manual_seed(2)
-    broken = search(noise=noise)
-    run(broken, lambda step: (checkpoints.update({step: to_bytes(broken.parts())}), torch.rand(step)))
-    resumed = search(noise=noise)
-    resumed.restore(checkpoints[stop])
-    steps = []
-    run(resumed, steps.append)
+    broken = Session(torch.rand)
+    run(search(noise=noise), broken)
+    session = Session(stored=broken.kept[stop])
+    resumed = run(search(noise=noise), session)
 
-    assert steps == list(range(stop + 1, 10))
+    assert session.steps == list(range(stop + 1, 10))
     assert resumed.history == straight.history
     for name, score in straight.gates.scores().items():
         assert torch.equal(resumed.gates.scores()[name], score)
     for one, other in zip(straight.gates.parameters(), resumed.gates.parameters(), strict=True):
         for key in ("exp_avg", "exp_avg_sq"):
-            assert torch.equal(straight.state.optimizer.state[one][key], resumed.state.optimizer.state[other][key])
+            assert torch.equal(straight.optimizer.state[one][key], resumed.optimizer.state[other][key])
 
 
 def test_the_seed_decides():
@@ -104,10 +97,8 @@ def test_the_seed_decides():
 
 
 def test_a_checkpoint_of_something_else_is_refused():
-    with pytest.raises(StoreError, match="mask training"):
-        search().restore(b"nonsense")
-    with pytest.raises(StoreError, match="mask training"):
-        search(grouping="structured").restore(to_bytes(search().parts()))
+    with pytest.raises(StoreError, match="belongs to another model"):
+        search(grouping="structured").restore(checkpoint_of(search()))
 
 
 @pytest.mark.parametrize("noise", ["pass", "step"])
@@ -117,7 +108,7 @@ def test_gates_are_sampled_anew_at_every_pass_or_kept_over_a_step(noise, kind):
     adversary = Adversary(kind=kind, steps=3, step_size=0.1, fixed_dropout=True)
     found = search(noise=noise, adversary=adversary, learning_rate=1e-9, epochs=2 / 3)
     weights = []
-    linear = found.state.model.bert.pooler.dense
+    linear = found.model.bert.pooler.dense
     matrix = found.gates.matrices[-1]
     matrix.register_forward_hook(lambda module, inputs, output: weights.append(output.detach().clone()))
     run(found)
@@ -141,22 +132,21 @@ def test_the_first_step_is_the_clipped_gradient_of_adversarial_loss_and_penalty(
         penalty_ramp=0.0,
         clip=1e-3,
     )
-    model, batch = found.state.model, found.recipe.batches[0]
+    model, batch = found.model, found.recipe.batches[0]
     gradients = {}
     for name, matrix in zip(found.gates.names, found.gates.matrices, strict=True):
         matrix.log_alpha.register_post_accumulate_grad_hook(
             lambda parameter, name=name: gradients.update({name: parameter.grad.clone()})
         )
     clipped = {}
-    found.state.optimizer.register_step_pre_hook(
+    found.optimizer.register_step_pre_hook(
         lambda *_: clipped.update(
             {n: m.log_alpha.grad.clone() for n, m in zip(found.gates.names, found.gates.matrices, strict=True)}
         )
     )
     noise = {}
-    with found.gates.attached(found._linears):
-        found._renew_noise()
-        next(train(found.state, found.recipe))
+    with found.attached():
+        next(found.steps())
         for name, matrix in zip(found.gates.names, found.gates.matrices, strict=True):
             noise[name] = matrix._kept
 
@@ -193,7 +183,7 @@ def test_the_first_step_is_the_clipped_gradient_of_adversarial_loss_and_penalty(
 def test_history_has_a_record_per_epoch_with_the_penalty_and_the_shares_of_binary_masks():
     epochs = []
     found = search(penalty=50.0, learning_rate=1.0, epochs=8.0)
-    found.run(lambda: epochs.append(found.state.step), lambda step: None)
+    run(found, Session(on_record=lambda record: epochs.append(found.step)))
     assert epochs == [3, 6, 9, 12, 15, 18, 21, 24]
     assert [record["step"] for record in found.history] == [1, 2, 3, 4, 5, 6, 7, 8]
     last = found.history[-1]
@@ -233,7 +223,7 @@ def test_one_search_gives_tickets_of_any_sparsity():
 def test_structured_gates_give_scores_of_heads_and_neurons_in_the_order_of_their_logits():
     found = run(search(grouping="structured", noise="step"))
     scores = found.gates.scores()
-    heads, neurons = structured_scores(found.state.model, scores)
+    heads, neurons = structured_scores(found.model, scores)
     assert (heads.shape, neurons.shape) == ((LAYERS, HEADS), (LAYERS, NEURONS))
     logits = torch.cat([scores[f"bert.encoder.layer.{layer}.attention.output.dense.weight"] for layer in range(LAYERS)])
     assert torch.equal(logits.flatten().argsort(), heads.flatten().argsort())
@@ -247,9 +237,8 @@ def test_structured_gates_give_scores_of_heads_and_neurons_in_the_order_of_their
 @pytest.mark.parametrize("grouping", ["weight", "structured"])
 def test_one_step_runs_on_the_meta_device(family, grouping):
     found = search(family, "meta", grouping=grouping)
-    with found.gates.attached(found._linears):
-        found._renew_noise()
-        step, loss = next(train(found.state, found.recipe))
+    with found.attached():
+        step, loss = next(found.steps())
     assert (step, loss.device.type) == (1, "meta")
 
 

@@ -7,7 +7,7 @@ from tests.models.tiny import FAMILIES, gates_for, tiny_batch, tiny_model
 from tune_tickets.config.training import Adversary
 from tune_tickets.models.families import family_of
 from tune_tickets.training import adversary as module
-from tune_tickets.training.adversary import ascend, backward, initial_delta, perturbed
+from tune_tickets.training.adversary import adversary_of, ascend, initial_delta, perturbed
 from tune_tickets.training.losses import cross_entropy
 
 SETTINGS = [
@@ -92,7 +92,7 @@ def test_freelb_gradients_are_the_mean_over_k_separate_passes(family, setting):
         losses.append(loss.item())
         for name, gradient in gradients(twin).items():
             sums[name] += gradient / setting.steps
-    found = backward(model, batch, cross_entropy, setting, fresh_generator())
+    found = adversary_of(setting).backward(model, batch, cross_entropy, fresh_generator())
     assert found.item() == pytest.approx(sum(losses) / len(losses), rel=1e-12)
     assert not found.requires_grad
     assert_same_gradients(gradients(model), sums)
@@ -106,7 +106,7 @@ def test_pgd_gradients_are_those_at_the_end_of_the_ascent(family, setting):
     twin = copy.deepcopy(model)
     loss = loss_with_inputs(twin, family, batch, expected_deltas(model, family, batch, setting, setting.steps + 1)[-1])
     loss.backward()
-    found = backward(model, batch, cross_entropy, setting, fresh_generator())
+    found = adversary_of(setting).backward(model, batch, cross_entropy, fresh_generator())
     assert found.item() == pytest.approx(loss.item(), rel=1e-12)
     assert_same_gradients(gradients(model), gradients(twin))
 
@@ -116,7 +116,7 @@ def test_without_an_adversary_gradients_are_the_plain_ones(family):
     model, batch = tiny_model(family).double(), tiny_batch(family)
     twin = copy.deepcopy(model)
     loss_with_inputs(twin, family, batch, 0.0).backward()
-    backward(model, batch, cross_entropy, Adversary(kind="none"), fresh_generator())
+    adversary_of(Adversary(kind="none")).backward(model, batch, cross_entropy, fresh_generator())
     assert_same_gradients(gradients(model), gradients(twin))
 
 
@@ -125,7 +125,7 @@ def test_gradients_reach_the_gates_too(kind):
     model, batch = tiny_model().double(), tiny_batch()
     gates, attachment = gates_for(model)
     with attachment:
-        backward(model, batch, cross_entropy, Adversary(kind=kind, steps=2), fresh_generator())
+        adversary_of(Adversary(kind=kind, steps=2)).backward(model, batch, cross_entropy, fresh_generator())
     assert (gates.heads.grad.abs() > 0).all()
     assert (gates.neurons.grad.abs() > 0).all()
 
@@ -133,9 +133,9 @@ def test_gradients_reach_the_gates_too(kind):
 def test_ascent_raises_the_loss():
     model, batch = tiny_model().double(), tiny_batch()
     losses = [
-        backward(
-            model, batch, cross_entropy, Adversary(kind=kind, steps=steps, step_size=0.1), fresh_generator()
-        ).item()
+        adversary_of(Adversary(kind=kind, steps=steps, step_size=0.1))
+        .backward(model, batch, cross_entropy, fresh_generator())
+        .item()
         for kind, steps in (("none", 1), ("pgd", 1), ("pgd", 3), ("pgd", 6))
     ]
     assert losses == sorted(losses)
@@ -150,7 +150,7 @@ def test_delta_is_zero_on_padding_at_every_step(family, norm, monkeypatch):
     monkeypatch.setattr(module, "perturbed", lambda e, delta: seen.append(delta.detach().clone()) or original(e, delta))
     model, batch = tiny_model(family), tiny_batch(family)
     for kind in ("freelb", "pgd"):
-        backward(model, batch, cross_entropy, Adversary(kind=kind, steps=3, norm=norm), fresh_generator())
+        adversary_of(Adversary(kind=kind, steps=3, norm=norm)).backward(model, batch, cross_entropy, fresh_generator())
     padding = batch["attention_mask"] == 0
     assert padding.any()
     assert len(seen) == 3 + 4
@@ -199,8 +199,8 @@ def test_dropout_can_be_held_over_the_passes(kind, fixed):
     draws = []
     model.dropout.register_forward_hook(lambda m, inputs, output: draws.append(output.detach() == 0))
     setting = Adversary(kind=kind, steps=3, fixed_dropout=fixed)
-    backward(model, batch, cross_entropy, setting, fresh_generator())
-    backward(model, batch, cross_entropy, setting, fresh_generator())
+    adversary_of(setting).backward(model, batch, cross_entropy, fresh_generator())
+    adversary_of(setting).backward(model, batch, cross_entropy, fresh_generator())
     passes = len(draws) // 2
     assert passes == (3 if kind == "freelb" else 4)
     assert all(torch.equal(mask, draws[0]) == fixed for mask in draws[1:passes])

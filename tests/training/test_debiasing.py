@@ -5,10 +5,9 @@ import torch
 
 from tests.models.tiny import tiny_batch, tiny_model
 from tune_tickets.config.training import Adversary, Debiasing
-from tune_tickets.training.adversary import backward
+from tune_tickets.training.adversary import adversary_of
 from tune_tickets.training.batches import Batches, EncodedRows, in_order, model_inputs
-from tune_tickets.training.debiasing import BIAS, TEACHER, TaskLoss, bias_degree, scaled
-from tune_tickets.training.losses import cross_entropy, logits_of
+from tune_tickets.training.losses import BIAS, TEACHER, TaskLoss, bias_degree, cross_entropy, logits_of, scaled
 
 MAIN = torch.tensor([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3]], dtype=torch.float64)
 BIASED = torch.tensor([[0.5, 0.25, 0.25], [0.1, 0.1, 0.8]], dtype=torch.float64)
@@ -92,7 +91,7 @@ def test_adversaries_train_under_the_loss_they_are_given(kind):
 
     def gradients(loss, batch):
         model = tiny_model("bert").double()
-        value = backward(model, batch, loss, adversary, torch.Generator().manual_seed(5))
+        value = adversary_of(adversary).backward(model, batch, loss, torch.Generator().manual_seed(5))
         return value, torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
 
     def by_hand(model, batch):
@@ -113,5 +112,5 @@ def test_a_step_runs_on_the_meta_device(loss):
     model = tiny_model("bert", "eager").to("meta")
     batch = Batches(rows, 4, seed=0, device="meta")[0]
     adversary = Adversary(kind="freelb", steps=2)
-    value = backward(model, batch, TaskLoss(Debiasing(loss=loss)), adversary, torch.Generator())
+    value = adversary_of(adversary).backward(model, batch, TaskLoss(Debiasing(loss=loss)), torch.Generator())
     assert value.device.type == "meta"

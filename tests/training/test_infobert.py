@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from tests.models.tiny import FAMILIES, WIDTH, tiny_batch, tiny_model
-from tests.training.checkpoints import to_bytes
+from tests.training.sessions import checkpoint_of
 from tune_tickets.config.training import Adversary, Regulariser
 from tune_tickets.models.families import family_of
-from tune_tickets.training.adversary import backward, perturbed
+from tune_tickets.training.adversary import adversary_of, perturbed
 from tune_tickets.training.batches import Batches, EncodedRows
 from tune_tickets.training.infobert import (
     Critic,
@@ -19,10 +19,9 @@ from tune_tickets.training.infobert import (
     bottleneck,
     word_mask,
 )
-from tune_tickets.training.loop import Recipe, train
 from tune_tickets.training.losses import cross_entropy
 from tune_tickets.training.schedule import build_optimizer
-from tune_tickets.training.state import TrainState
+from tune_tickets.training.trainer import Recipe, Trainer
 
 STRONG = Regulariser(alpha=0.7, beta=0.3, low=0.25, high=0.8, critic_width=6)
 FRAME = frozenset({2, 3, 0, 1})
@@ -223,7 +222,7 @@ def test_freelb_gives_the_critic_the_mean_gradient_of_its_passes():
         deltas.append(family_of(network).word_embeddings(network)(rows["input_ids"]).detach().clone())
         return loss(network, rows)
 
-    backward(model, batch, remember, adversary, torch.Generator().manual_seed(1))
+    adversary_of(adversary).backward(model, batch, remember, torch.Generator().manual_seed(1))
     found = [part.grad.clone() for part in critic.parameters()]
     plain = family_of(model).word_embeddings(model)(batch["input_ids"]).detach()
     wanted = [torch.zeros_like(part) for part in found]
@@ -237,7 +236,16 @@ def test_freelb_gives_the_critic_the_mean_gradient_of_its_passes():
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
 
 
-def run(family="bert", kind="freelb", device="cpu", total=5) -> tuple[TrainState, Recipe]:
+class WithCritic(Trainer):
+    def __init__(self, critic, *others) -> None:
+        super().__init__(*others)
+        self.critic = critic
+
+    def parts(self):
+        return {"model": self.model, "critic": self.critic}
+
+
+def run(family="bert", kind="freelb", device="cpu", total=5) -> WithCritic:
     model, critic, loss = setting(family, dtype=torch.float32, device=device, dropout=0.2)
     batch = tiny_batch(family, rows=20)
     rows = EncodedRows(
@@ -253,10 +261,10 @@ def run(family="bert", kind="freelb", device="cpu", total=5) -> tuple[TrainState
         seed=5,
     )
     optimizer = build_optimizer(torch.nn.ModuleList([model, critic]), 1e-2, 0.01)
-    return TrainState(model, optimizer, critic=critic), recipe
+    return WithCritic(critic, model, optimizer, recipe)
 
 
-def everything(state: TrainState) -> list[torch.Tensor]:
+def everything(state: WithCritic) -> list[torch.Tensor]:
     tensors = [*state.model.state_dict().values(), *state.critic.state_dict().values()]
     return tensors + [value for entry in state.optimizer.state_dict()["state"].values() for value in entry.values()]
 
@@ -264,23 +272,23 @@ def everything(state: TrainState) -> list[torch.Tensor]:
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("kind", ["freelb", "pgd", "none"])
 def test_interrupted_and_resumed_it_ends_with_the_same_bits(family, kind):
-    straight, recipe = run(family, kind)
+    straight = run(family, kind)
     before = straight.critic.score.weight.detach().clone()
-    list(train(straight, recipe))
+    list(straight.steps())
     assert not torch.equal(before, straight.critic.score.weight)
-    broken, recipe = run(family, kind)
-    next(step for step, _ in train(broken, recipe) if step == 2)
-    resumed, recipe = run(family, kind)
-    resumed.restore(to_bytes(broken.parts()))
-    list(train(resumed, recipe))
+    broken = run(family, kind)
+    next(step for step, _ in broken.steps() if step == 2)
+    resumed = run(family, kind)
+    resumed.restore(checkpoint_of(broken))
+    list(resumed.steps())
     assert all(torch.equal(one, other) for one, other in zip(everything(straight), everything(resumed), strict=True))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("kind", ["freelb", "pgd", "none"])
 def test_a_step_runs_on_the_meta_device(family, kind):
-    state, recipe = run(family, kind, device="meta", total=1)
-    assert [loss.device.type for _, loss in train(state, recipe)] == ["meta"]
+    trainer = run(family, kind, device="meta", total=1)
+    assert [loss.device.type for _, loss in trainer.steps()] == ["meta"]
 
 
 def test_the_critic_starts_from_its_seed_and_leaves_the_callers_random_numbers_alone():

@@ -12,7 +12,6 @@ from tune_tickets.config.training import Adversary
 from tune_tickets.models.masked_lm import load_masked_lm_backbone
 from tune_tickets.training.adversary import ascend, initial_delta
 from tune_tickets.training.batches import Batches
-from tune_tickets.training.loop import Recipe, train
 from tune_tickets.training.masked_lm import (
     IGNORED,
     MaskedBatches,
@@ -23,7 +22,7 @@ from tune_tickets.training.masked_lm import (
     masked_cross_entropy,
     start_from_frequencies,
 )
-from tune_tickets.training.state import TrainState
+from tune_tickets.training.trainer import Recipe, Trainer
 
 TEXTS = ["the film was good", "the plot was bad with a dull story", "quite lovely music", "very weak scene the actor"]
 MASKING = Masking(probability=0.15, mask_id=4, vocabulary=1000, special_ids=(0, 2, 3, 4))
@@ -176,9 +175,9 @@ def fit(backbone, settings, steps):
     rows = encode_texts(backbone.tokenizer, TEXTS * 4, max_length=16, blocks=False)
     masking = Masking.of(backbone.tokenizer, settings.mask_probability)
     batches = MaskedBatches(rows, settings.batch_size, 0, masking)
-    state = TrainState(backbone.model, build_masked_lm_optimizer(backbone.model, settings))
+    optimizer = build_masked_lm_optimizer(backbone.model, settings)
     recipe = Recipe(batches, masked_cross_entropy, Adversary(kind="none"), steps, 0.1, 1.0, seed=0)
-    return [float(loss) for _, loss in train(state, recipe)]
+    return [float(loss) for _, loss in Trainer(backbone.model, optimizer, recipe).steps()]
 
 
 def test_fitting_learns_texts_that_can_be_known_by_heart(backbone):

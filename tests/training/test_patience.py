@@ -2,7 +2,7 @@
 
 import pytest
 
-from tune_tickets.training.patience import out_of_patience
+from tune_tickets.methods.bodies.retrain import out_of_patience
 
 
 @pytest.mark.parametrize(

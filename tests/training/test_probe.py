@@ -4,9 +4,9 @@ import torch
 from tests.models.tiny import FAMILIES, tiny_batch, tiny_model, without_labels
 from tune_tickets.config.training import Adversary
 from tune_tickets.models.families import family_of
-from tune_tickets.training import probe
+from tune_tickets.training import evaluation
 from tune_tickets.training.adversary import ascend
-from tune_tickets.training.probe import accuracy_under_pgd
+from tune_tickets.training.evaluation import accuracy_under_pgd
 
 PGD = Adversary(kind="pgd", steps=3, step_size=0.4, initial_magnitude=0.0)
 
@@ -66,7 +66,9 @@ def test_a_row_that_was_wrong_before_does_not_count_when_it_comes_right(monkeypa
     model = tiny_model()
     batch = self_labelled(model)
     strong = Adversary(kind="pgd", steps=4, step_size=1.0, initial_magnitude=0.0)
-    monkeypatch.setattr(probe, "ascend", lambda delta, slope, batch, setting: ascend(delta, -slope, batch, setting))
+    monkeypatch.setattr(
+        evaluation, "ascend", lambda delta, slope, batch, setting: ascend(delta, -slope, batch, setting)
+    )
     assert accuracy_under_pgd(model, [batch], strong, torch.Generator()) == pytest.approx(100 * 22 / 24)
 
 

@@ -1,4 +1,4 @@
-"""Keeping the state of a training while it goes on, so that a kill costs no more than a mini-epoch of its work."""
+"""Checkpoints of a training, written while it runs, so that a kill costs at most one mini-epoch of work."""
 
 import math
 import time
@@ -16,20 +16,20 @@ from tune_tickets.engine.stage import Stage
 from tune_tickets.engine.store import Store
 
 State = Callable[[], Mapping[str, Any]]
-"""The files of a checkpoint by name: bytes, or what holds tensors that go on changing."""
+"""Returns the files of a checkpoint by name: bytes, or structures with tensors that change with the next step."""
 _CAUTION = 1.5
-"""Writing is expected to take that much longer than the last time."""
+"""The next write is expected to take this many times as long as the last one."""
 
 
 class Keeper:
-    """Takes a state every now and then and writes it beside the training, which waits only where it must.
+    """Copies a state from time to time and writes it in a thread. The training waits only if it must.
 
-    Once `mini_epoch` steps lie behind the last state that is safe on disk, the next has to be: it is taken as many
-    steps before as writing the last one took. With `seconds` it is taken that rarely, and more can be lost.
+    When the last state on disk is `mini_epoch` steps old, the next one must be on disk. So it is copied earlier, by as
+    many steps as the last write took. With `seconds`, states are copied only that often, and more steps can be lost.
     """
 
     def __init__(self, store: Store, stage: Stage, mini_epoch: int, seconds: float, started: int) -> None:
-        """`started` is the step that the training would begin with if it were killed now."""
+        """`started` is the step that the training would resume from if it were killed now."""
         self._store, self._stage = store, stage
         self._mini_epoch, self._seconds = mini_epoch, seconds
         self._safe = self._taken = started
@@ -41,7 +41,7 @@ class Keeper:
         self._writing: Future[float] | None = None
 
     def after(self, step: int, state: State) -> None:
-        """To be called after every step: take a state if it is time for one."""
+        """Copy a state if it is time for one. Call this after every step."""
         if self._writing is not None and self._writing.done():
             self._settle()
         if self._is_time(step):
@@ -50,14 +50,14 @@ class Keeper:
             self._settle()
 
     def now(self, step: int, state: State) -> None:
-        """Have the state after this step on disk, whatever the time."""
+        """Write the state after this step and wait until it is on disk."""
         self._settle()
         if self._safe != step:
             self._take(step, state)
             self._settle()
 
     def close(self) -> None:
-        """Let the last state be written to its end, and be the only one."""
+        """Wait until the last state is written, and remove the one before it."""
         self._writer.shutdown(wait=True)
         self._store.settle_checkpoint(self._stage)
 
@@ -76,7 +76,7 @@ class Keeper:
         self._writing = self._writer.submit(self._write, files)
 
     def _copied(self, value: Any, path: tuple[Any, ...]) -> Any:  # noqa: ANN401 - anything a checkpoint holds
-        """The value as it is now, its tensors in memory that is used again: new memory is dearer than the copying."""
+        """A copy of the value. Tensors are copied into reused memory: new memory costs more than the copy itself."""
         if isinstance(value, Tensor):
             copy = self._copies.get(path)
             if copy is None or (copy.shape, copy.dtype) != (value.shape, value.dtype):
@@ -91,13 +91,13 @@ class Keeper:
 
     def _write(self, files: Mapping[str, Content]) -> float:
         started = time.monotonic()
-        if files.keys() != self._files:  # what is not written over any more would be left
+        if files.keys() != self._files:  # a new place: files of the old one would not be overwritten
             self._name, self._files = uuid.uuid4().hex[:12], frozenset(files)
         self._store.save_checkpoint(self._stage, files, self._name)
         return time.monotonic() - started
 
     def _settle(self) -> None:
-        """Wait for the state that is being written; an error there is one of the training."""
+        """Wait for the state that is being written. An error there is raised here and ends the training."""
         if self._writing is not None:
             took, self._writing = self._writing.result(), None
             self._safe = self._taken
@@ -105,5 +105,5 @@ class Keeper:
 
 
 def _save(content: Any, stream: IO[bytes]) -> None:  # noqa: ANN401 - as State says
-    torch.serialization.set_crc32_options(False)  # the store has a digest of its own
+    torch.serialization.set_crc32_options(False)  # the store has its own checksum
     torch.save(content, stream)

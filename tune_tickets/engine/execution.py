@@ -68,6 +68,19 @@ class StageContext:
         """Have the state after this step to go on from before anything else happens."""
         self._keeping(step, mini_epoch).now(step, state)
 
+    def load_checkpoint(self) -> dict[str, bytes] | None:
+        """Return the files of the last checkpoint; None if there is none or if it is damaged."""
+        return self.store.load_checkpoint(self.stage)
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The result files written so far, by name, with their places."""
+        return self.attempt.files
+
+    def adopt(self, files: dict[str, str]) -> bool:
+        """Reuse result files of an earlier attempt. False if one of them is gone."""
+        return self.attempt.adopt(files)
+
     def close(self) -> None:
         """Let what is being kept get to the store."""
         if self._keeper is not None:
@@ -88,11 +101,6 @@ class StageOutput:
 
     record: dict[str, Any]
     content: str | None = None
-
-
-def training_cost(row_passes: int, seconds: float, rows: int) -> dict[str, float]:
-    """The entry `training` in the record of a stage that trains: passes over all training rows, and seconds."""
-    return {"passes": row_passes / rows, "seconds": seconds}
 
 
 def execute(stage: Stage, resources: Resources, store_url: str, note: ProgressNote, owner: str = "") -> StageResult:

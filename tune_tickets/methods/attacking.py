@@ -1,4 +1,4 @@
-"""One threat model against one model, in shards of rows, and when an attack can stop early."""
+"""One threat model against one model, in shards of rows, and when an attack may stop early."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -11,34 +11,34 @@ from tune_tickets.results.records import AttackFigures, MaskedAccuracy
 
 
 class Beaten(Exception):
-    """A ticket that can no longer beat the best one, whatever its remaining rows would show."""
+    """The ticket cannot beat the best one any more, even if it withstands all remaining rows."""
 
     def __init__(self, bound: tuple[float, ...], rows: int) -> None:
         super().__init__(f"can no longer beat the best ticket: at most {', '.join(f'{value:.4f}' for value in bound)}")
         self.bound = bound
-        """The best values of the objective it could still have reached."""
+        """The best objective values that were still possible."""
         self.rows = rows
-        """How many rows were attacked until then, over all threat models."""
+        """How many rows were attacked before, over all threat models."""
 
 
 @dataclass
 class ShardedAttack:
-    """One threat model against one model, in shards of rows: each a stage, so a dead worker costs one shard."""
+    """One threat model against one model. Each shard of rows is a stage, so a dead worker costs one shard."""
 
     threat: ThreatModel
     shards: tuple[Stage, ...]
     evaluated: StageResult
-    """Tells which rows of the sample the model gets right before any change."""
+    """Has the rows of the sample that the model gets right before any change."""
     masked_lm: StageResult | None = None
     done: list[StageResult] = field(default_factory=list)
 
     @property
     def left(self) -> tuple[Stage, ...]:
-        """What is still to be run, in order."""
+        """The shards that have not run yet, in order."""
         return self.shards[len(self.done) :]
 
     def best_possible(self) -> float:
-        """Accuracy under attack in % if the model withstood every row that was not attacked yet."""
+        """Accuracy under attack in % if the model withstands every remaining row."""
         rows = self._rows()
         survived = sum(row.status == "failed" for row in rows)
         attackable: list[bool] = self.evaluated.record["attackable"]
@@ -67,11 +67,11 @@ class ShardedAttack:
 
 
 def best_possible(attacks: Sequence[ShardedAttack]) -> dict[str, float]:
-    """The most that accuracy under each attack and their mean can be, under the names of these metrics."""
+    """The highest possible accuracy under each attack and their mean, by the names of these metrics."""
     most = {f"aua/{attack.threat.name}": attack.best_possible() for attack in attacks}
     return {**most, "aua": sum(most.values()) / len(most)}
 
 
 def bounds(rows: int, size: int) -> Sequence[tuple[int, int]]:
-    """Where shards of at most `size` rows begin and end; the same for any number of workers."""
+    """The first and last row of each shard of at most `size` rows. They do not depend on the number of workers."""
     return [(start, min(start + size, rows)) for start in range(0, rows, size)]

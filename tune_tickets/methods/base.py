@@ -1,4 +1,4 @@
-"""`Method`, which every method derives from, and `Flow`, the way of one ticket through the stages. Read this first.
+"""`Method`, the base class of every method, and `Flow`, which runs the stages of one ticket. Read this first.
 
 [fine-tune] -> find -> draw -> retrain -> evaluate -> ood -> attack
 """
@@ -6,7 +6,7 @@
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from tune_tickets.attacks.threat import RULES_VERSION, ThreatModel
 from tune_tickets.config import Settings
@@ -43,12 +43,11 @@ from tune_tickets.results.records import (
     TransferFigures,
 )
 
-_Got = TypeVar("_Got")
 _MOST_LOST = 8
-"""More results than any stage reads. If something is still lost after so many repairs, the stage fails."""
+"""More results than any stage reads. If something is still missing after so many repairs, the stage fails."""
 Rival = Callable[[Mapping[str, float]], tuple[float, ...] | None]
-"""Given what is known and the best accuracy that is still possible under each attack: the objective values within
-reach, if they lose against the best ticket so far."""
+"""Takes the known metrics and the best possible accuracy under each attack. Returns the objective values that are still
+possible if they lose against the best ticket so far, else None."""
 
 
 class Method(MethodSection):
@@ -79,51 +78,51 @@ class Method(MethodSection):
             The key of the drawn mask; None for the whole model.
         """
 
-    def trained(self, flow: "Flow", ticket: StageKey | None, ablation: Ablation | None) -> StageResult:
-        """Train a ticket on its own, from the pre-trained weights."""
-        return flow.run(flow.retrain(ticket, ablation=ablation), flow.on_record)
+    def training(self, flow: "Flow", ticket: StageKey, ablation: Ablation | None) -> Stage:
+        """The stage that trains a ticket: on its own, from the pre-trained weights."""
+        return flow.retrain(ticket, ablation=ablation)
 
 
 @dataclass(frozen=True)
 class World:
-    """What the driver found out before the first trial: identities that enter the digests of stages."""
+    """What the driver found before the first trial: identities that are part of the digests of stages."""
 
     data: StageKey
     model_fingerprint: str
     anatomy: dict[str, int]
     threats: tuple[ThreatModel, ...]
     tickets: dict[str, StageKey] = field(default_factory=dict)
-    """The masks of the ticket files that the method names, by path."""
+    """The masks of the ticket files that the method reads, by path."""
     corpus: StageKey | None = None
-    """The plain texts a masked language model is fitted on, if an attack takes one."""
+    """The plain texts that a masked language model is fitted on, if an attack uses one."""
     vectors: dict[str, StageKey] = field(default_factory=dict)
-    """The word vectors of the fastText files that bias models name, by path."""
+    """The word vectors of the fastText files that bias models read, by path."""
     twins: dict[str, StageKey] = field(default_factory=dict)
     """The OOD twins of the task, by name."""
     ood_train: StageKey | None = None
     """The rows of twins that a method may train on, if there are any."""
     measured: StageKey | None = None
-    """Rows to measure models on instead of the select rows: the report rows, known to `confirm` alone."""
+    """Rows to measure models on instead of the select rows: the report rows. Only `confirm` sets it."""
     transfers: dict[str, StageKey] = field(default_factory=dict)
     """The rows of the further tasks, by name."""
     search_texts: dict[str, StageKey] = field(default_factory=dict)
-    """The plain texts that tickets are searched on, by `method.corpus`."""
+    """The plain texts of searches on masked text, by `method.corpus`."""
 
 
 @dataclass
 class Flow:
-    """The stages of one model under fixed settings. Every stage that was requested is noted in `stages`."""
+    """The stages of one model with fixed settings. `stages` lists every stage that was requested."""
 
     settings: Settings
     world: World
     runner: Runner
     stages: list[StageRecord] = field(default_factory=list)
     drawn_from: dict[str, StageKey | None] = field(default_factory=dict)
-    """The stage whose weights a subnetwork was cut from, by its mask; None for the pre-trained weights."""
+    """The stage with the weights that a subnetwork was cut from, by its mask; None for the pre-trained weights."""
     training_seed: int | None = None
-    """Seed of all training, if it is not that of the experiment; rows and attacks keep that one."""
+    """Another seed for all training. Rows and attacks keep the seed of the experiment."""
     scores: StageResult | None = None
-    """The finished search for scores: all tasks draw from the same one."""
+    """The finished search for scores. All tasks draw from it."""
     masked_head: MaskedHead | None = None
     on_record: OnRecord = unheard
     """Receives the metric history of the stages by which trials are compared."""
@@ -146,24 +145,33 @@ class Flow:
             Beaten: the rival wins before all rows have been attacked.
         """
         self.on_record = on_record
-        ticket, ablation = self._ticket(), self.settings.ablation
+        ticket, ablation = self._ablated(self.method.ticket(self)), self.settings.ablation
         outcome = self.train_and_measure(ticket, on_record, ablation, rival)
         outcome = outcome.model_copy(update={"masked_head": self.masked_head})
 
         def at_ratios_of(task: "Flow", name: str) -> StageKey | None:
             drawing = task.settings.transfer[name].drawing
-            return task._ticket(drawing) if drawing is not None and self.method.ratios is not None else ticket
+            if drawing is None or self.method.ratios is None:
+                return ticket
+            return task._ablated(self.method.ticket(task, drawing))
 
         return self._transferred(outcome, at_ratios_of, ablation)
 
     def dense_control(self, on_record: OnRecord) -> Outcome:
-        """Train and measure the whole model in the same way."""
+        """Train and measure the whole model."""
         return self._transferred(self.train_and_measure(None, on_record), lambda task, name: None)
 
     def random_control(
         self, like: StageKey, seed: int, on_record: OnRecord, transfers: Mapping[str, StageKey] | None = None
     ) -> Outcome:
-        """Train and measure a random ticket that keeps as much in every layer as `like`, on further tasks as theirs."""
+        """Train and measure a random ticket that keeps as much in every layer as `like`.
+
+        Args:
+            like: the mask whose counts are kept.
+            seed: decides what is removed.
+            on_record: receives the metric history.
+            transfers: the masks to take the counts from on further tasks, by name.
+        """
         ablation, likes = self.settings.ablation, transfers or {}
         self.on_record = on_record
         outcome = self.train_and_measure(self.shuffled(like, seed), on_record, ablation)
@@ -179,9 +187,10 @@ class Flow:
         """Train a ticket, then measure clean accuracy, OOD twins and every threat model."""
         self.on_record = on_record
         if ticket is None:
-            trained = self.run(self.retrain(None, ablation=ablation), on_record)
+            training: Stage = self.retrain(None, ablation=ablation)
         else:
-            trained = self.method.trained(self, ticket, ablation)
+            training = self.method.training(self, ticket, ablation)
+        trained = self.run(training, on_record)
         evaluated = self.run(self._evaluate(trained), on_record)
         unattacked = Outcome(
             clean=CleanFigures.model_validate(evaluated.record["clean"]),
@@ -197,9 +206,9 @@ class Flow:
         return unattacked.model_copy(update={"attacks": attacks})
 
     def after_every_epoch(self, trained: Retrain, final: Outcome) -> tuple[EpochFigures, ...]:
-        """Measure the model after each epoch of its retraining, which is repeated to keep them.
+        """Measure the model after each epoch of its retraining. The retraining is repeated for this.
 
-        The last epoch is the model that was `trained` and has its `final` metrics, unless it came out differently.
+        If its last epoch equals the trained model bit for bit, it has the `final` metrics. Else it is measured too.
         """
         kept = self.run(Epochs.of(trained), unheard)
         last = len(kept.files)
@@ -220,7 +229,7 @@ class Flow:
         return (*measured, own) if repeated else tuple(measured)
 
     def draw(self, on_record: OnRecord, drawing: Drawing | None = None) -> StageKey | None:
-        """Find the ticket of the configured method, perhaps at other ratios; None for the whole model."""
+        """Find the ticket of the configured method, at other ratios if given; None for the whole model."""
         self.on_record = on_record
         return self.method.ticket(self, drawing)
 
@@ -228,16 +237,28 @@ class Flow:
 
     def run(self, stage: Stage, on_record: OnRecord) -> StageResult:
         """Get the result of a stage. `on_record` receives its metric history."""
-        result = self._mended(lambda: self.runner.run(stage, lambda record: on_record({"stage": stage.name, **record})))
-        self._note(result)
-        return result
+        repairs = 0
+        while True:
+            try:
+                result = self.runner.run(stage, lambda record: on_record({"stage": stage.name, **record}))
+            except Lost as lost:
+                repairs = self._repair(lost, repairs)
+            else:
+                self._note(result)
+                return result
 
     def run_all(self, stages: Sequence[Stage]) -> list[StageResult]:
         """Get the results of stages that do not depend on one another."""
-        results = self._mended(lambda: self.runner.run_all(stages))
-        for result in results:
-            self._note(result)
-        return results
+        repairs = 0
+        while True:
+            try:
+                results = self.runner.run_all(stages)
+            except Lost as lost:
+                repairs = self._repair(lost, repairs)
+            else:
+                for result in results:
+                    self._note(result)
+                return results
 
     def model_inputs(self) -> dict[str, Any]:
         """The inputs of a stage that starts from the pre-trained model."""
@@ -264,8 +285,8 @@ class Flow:
         Args:
             ticket: the mask; None for the whole model.
             retraining: how to train; the `retraining` section unless given.
-            ablation: what is taken from the ticket before it is trained.
-            leave: the point at which the training is left, where it is not its end.
+            ablation: what is taken away from the ticket before it is trained.
+            leave: the point at which the training stops, if it is not its end.
         """
         settings, retraining = self.settings, retraining or self.settings.retraining
         return Retrain(
@@ -281,7 +302,7 @@ class Flow:
         )
 
     def experts(self, debiasing: Debiasing) -> dict[str, Any]:
-        """The stages whose predictions the loss of a training reads, by role: none for plain cross entropy."""
+        """Run the stages whose predictions a loss reads. Returns their keys by role: none for plain cross entropy."""
         stages = {"bias": self._bias, "teacher": self._teacher}
         return {role: self.run(stages[role](debiasing), unheard).key for role in debiasing.experts}
 
@@ -290,23 +311,21 @@ class Flow:
         return masked_lm_stage(self.settings.seed, model, self.world.model_fingerprint, fitting, corpus)
 
     def recompute(self, stage: Stage) -> StageResult:
-        """Compute a stage that the store has lost; its record replaces the earlier one."""
-        result = self._mended(lambda: self.runner.run(stage))
-        self.stages[:] = [noted for noted in self.stages if noted.digest != result.key.digest]
-        self._note(result)
-        return result
+        """Compute a stage again whose result is missing in the store. Its record replaces the earlier one."""
+        self.stages[:] = [noted for noted in self.stages if noted.digest != stage.digest]
+        return self.run(stage, unheard)
 
     # --- steps ---
 
-    def _ticket(self, drawing: Drawing | None = None) -> StageKey | None:
-        """The ticket as it is trained: drawn, and shuffled if it is to be ablated so."""
-        ticket, ablation = self.draw(self.on_record, drawing), self.settings.ablation
+    def _ablated(self, ticket: StageKey | None) -> StageKey | None:
+        """The ticket to train: as drawn, or shuffled if the ablation says so."""
+        ablation = self.settings.ablation
         if ticket is not None and ablation.mask == "shuffled":
             return self.shuffled(ticket, ablation.seed)
         return ticket
 
     def _bias(self, debiasing: Debiasing) -> Stage:
-        """The bias model. It knows word vectors and texts, and at most the input embeddings of the network."""
+        """The bias model. It sees word vectors and texts, and at most the input embeddings of the encoder."""
         bias, planted = debiasing.bias, self.settings.task.planted
         if bias.features == "marker" and bias.markers is None and planted is not None:
             bias = bias.model_copy(update={"markers": planted.markers})
@@ -340,7 +359,7 @@ class Flow:
         )
 
     def _out_of_distribution(self, trained: StageResult) -> tuple[OodFigures, ...]:
-        """Every OOD twin of the task, on its select rows."""
+        """The metrics on the select rows of every OOD twin."""
         batch_size, twins = self.settings.evaluation.batch_size, self.world.twins.values()
         stages = [Ood(eval_batch_size=batch_size, twin=twin, retrain=trained.key) for twin in twins]
         return tuple(OodFigures.model_validate(result.record["ood"]) for result in self.run_all(stages))
@@ -364,7 +383,7 @@ class Flow:
         ]
 
     def _attackers_masked_lm(self) -> Stage:
-        """The masked language model of attacks: the same for every ticket, so that all meet the same attacker."""
+        """The masked language model of attacks. It is the same for every ticket, so that all face the same attacker."""
         assert self.world.corpus is not None
         fitting = self.settings.evaluation.masked_lm
         return self.masked_lm(masked_lm_model(self.settings), fitting, self.world.corpus)
@@ -417,8 +436,8 @@ class Flow:
     def _transfer(
         self, name: str, ticket_for: "Callable[[Flow, str], StageKey | None]", ablation: Ablation | None
     ) -> TransferFigures:
-        # Stages are noted apart: masks and attacked texts of two tasks must not be mixed up. Their epochs are not
-        # heard: trials are compared by those of the main task.
+        # Separate lists of stages, so that masks and attacked texts of two tasks are not mixed. Their epochs are not
+        # reported: trials are compared by those of the main task.
         apart = replace(self, stages=[], on_record=unheard)
         outcome = apart._on_task(name).train_and_measure(ticket_for(apart, name), unheard, ablation)
         return TransferFigures(name=name, outcome=outcome, stages=tuple(apart.stages))
@@ -429,20 +448,18 @@ class Flow:
         other, rows = settings.transfer[name], settings.attacked_rows(name)
         evaluation = settings.evaluation.model_copy(update={"rows": rows})
         changes = {"task": other.task, "retraining": other.retraining or settings.retraining, "evaluation": evaluation}
-        # Twins and report rows are those of the main task.
+        # Twins and report rows belong to the main task.
         world = replace(world, data=world.transfers[name], twins={}, ood_train=None, measured=None)
         return replace(self, settings=settings.model_copy(update=changes), world=world)
 
     # --- bookkeeping ---
 
-    def _mended(self, get: Callable[[], _Got]) -> _Got:
-        """What a runner gives, after everything lost that it reads has been computed again."""
-        for _ in range(_MOST_LOST):
-            try:
-                return get()
-            except Lost as lost:
-                lost.check(self.recompute(lost.stage))
-        return get()
+    def _repair(self, lost: Lost, before: int) -> int:
+        """Compute a result again that a stage reads and that is missing. Returns how many repairs were made."""
+        if before == _MOST_LOST:
+            raise lost
+        lost.check(self.recompute(lost.stage))
+        return before + 1
 
     def _note(self, result: StageResult) -> None:
         reused = not result.computed or result.record.get("computed_mini_epochs") == 0
@@ -459,7 +476,7 @@ class Flow:
 
 
 def masked_lm_model(settings: Settings) -> Model:
-    """The backbone of the attacks' masked language model: the experiment's, perhaps with fewer layers."""
+    """The backbone of the masked language model of attacks: that of the experiment, possibly with fewer layers."""
     layers = settings.evaluation.masked_lm.layers
     return settings.model if layers is None else settings.model.model_copy(update={"layers": layers})
 
@@ -467,7 +484,7 @@ def masked_lm_model(settings: Settings) -> Model:
 def masked_lm_stage(
     seed: int, model: Model, model_fingerprint: str, fitting: Fitting, corpus: StageKey
 ) -> FittedMaskedLM:
-    """The fitting of a masked language model; its digest says who proposed the words of an attack."""
+    """The fitting of a masked language model. Its digest identifies the source of the words of an attack."""
     return FittedMaskedLM(
         seed=seed,
         model=model.model_dump(mode="json"),

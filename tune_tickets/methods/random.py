@@ -1,4 +1,4 @@
-"""The random control: parts removed at random, as many as asked for or as another ticket lacks."""
+"""The random control: parts removed at random, as many as `drawing` says or as another ticket lacks."""
 
 from typing import Any, ClassVar, Literal
 
@@ -11,7 +11,7 @@ from tune_tickets.methods.stages import Draw
 
 
 class RandomTicket(Method):
-    """The control: parts removed at random, as many as `drawing` asks for or as another ticket lacks."""
+    """The control: parts removed at random, as many as `drawing` says or as another ticket lacks."""
 
     at_random: ClassVar[bool] = True
 
@@ -26,7 +26,7 @@ class RandomTicket(Method):
 
     @model_validator(mode="before")
     @classmethod
-    def _like_leaves_nothing_to_draw(cls, data: Any) -> Any:  # noqa: ANN401 - whatever stands in the YAML
+    def _like_leaves_nothing_to_draw(cls, data: Any) -> Any:  # noqa: ANN401 - any YAML value
         if isinstance(data, dict) and data.get("like") is not None:
             return {key: value for key, value in data.items() if key != "drawing"}
         return data
@@ -38,7 +38,7 @@ class RandomTicket(Method):
 
     @property
     def ticket_file(self) -> str | None:
-        """The ticket whose counts are taken."""
+        """The ticket whose counts are used."""
         return self.like
 
     def ticket(self, flow: Flow, drawing: Drawing | None = None) -> StageKey:

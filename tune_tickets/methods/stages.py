@@ -1,6 +1,6 @@
-"""The kinds of stages that all methods share, and what can be asked about each. Their code is in `methods.bodies`.
+"""The kinds of stages that all methods share, with everything that can be asked about them. Code: `methods.bodies`.
 
-This module imports neither torch nor transformers: trials, which only wait for stages, read it too.
+This module does not import torch or transformers, because trials import it and only wait for stages.
 """
 
 import math
@@ -48,7 +48,7 @@ def twins_text(sizes: Sizes) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class FromDriver(Stage):
-    """What the driver puts into the store before the first trial. Its content is its identity."""
+    """Data that the driver puts into the store before the first trial, identified by its content."""
 
     from_driver: ClassVar[bool] = True
 
@@ -69,7 +69,7 @@ class Rows(FromDriver):
 
 @dataclass(frozen=True, kw_only=True)
 class Twin(FromDriver):
-    """The select rows of an out-of-distribution twin, with the rules by which models answer on it."""
+    """The select rows of an out-of-distribution twin, with the rules for answers on it."""
 
     name: ClassVar[str] = "twin"
     twin: str
@@ -80,13 +80,13 @@ class Twin(FromDriver):
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """The same, with the name of the twin under `name`."""
+        """The fields, with the name of the twin under `name`."""
         values = super().inputs
         return {"name": values.pop("twin"), **values}
 
     @classmethod
     def restored(cls, name: str, inputs: Any, upstream: Any, goal: Any) -> "Twin":  # noqa: ANN401 - as in the base
-        """Build it again from what the store has written."""
+        """Build it again from its stored description."""
         return cls(**{"twin" if key == "name" else key: value for key, value in inputs.items()})
 
 
@@ -156,7 +156,7 @@ class Draw(Stage):
 
     @property
     def recomputable(self) -> bool:
-        """A mask that was given in a file is put into the store by the driver."""
+        """A mask from a ticket file is put into the store by the driver."""
         return self.kind != "given"
 
     def run(self, context: StageContext) -> StageOutput:
@@ -166,13 +166,13 @@ class Draw(Stage):
         return run(context)
 
     def work(self, sizes: Sizes) -> Work:
-        """Scores are ranked."""
+        """Ranking of scores."""
         return Work("ranking")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Retrain(ModelStage):
-    """The ticket from the pre-trained weights, trained on its own; without `retraining`, as its weights are."""
+    """The ticket from the pre-trained weights, trained on its own; not trained if there is no `retraining`."""
 
     name: ClassVar[str] = "retrain"
     version: ClassVar[int] = 2
@@ -198,12 +198,12 @@ class Retrain(ModelStage):
     def work(self, sizes: Sizes) -> Work:
         """The passes of the training."""
         if self.retraining is None:
-            return Work("the ticket as it is", 0.0)
+            return Work("the ticket without training", 0.0)
         training = Retraining.model_validate(self.retraining)
         return training_work(training.epochs, training.batch_size, training.adversary, sizes)
 
     def foreseen(self) -> dict[str, Any]:
-        """Nothing cut."""
+        """Nothing is cut."""
         shares = {"heads": 0.0, "neurons": 0.0, "weights": 0.0}
         return {"sparsity": {**shares, "parameters": 1, "parameters_total": 1, "parameters_dense": 1}}
 
@@ -214,7 +214,7 @@ class Retrain(ModelStage):
 
 @dataclass(frozen=True, kw_only=True)
 class Epochs(Retrain):
-    """A retraining repeated step by step, which keeps the ticket after each epoch."""
+    """The same retraining again, which keeps the ticket after each epoch."""
 
     name: ClassVar[str] = "epochs"
     version: ClassVar[int] = 1
@@ -233,7 +233,7 @@ class Epochs(Retrain):
         return tuple(epoch_file(epoch) for epoch in range(1, epochs + 1))
 
     def run(self, context: StageContext) -> StageOutput:
-        """Train again and keep every epoch. The inputs are those of the retraining, so its last epoch is repeated."""
+        """Train again and keep every epoch. The inputs are the same, so the last epoch is the trained ticket."""
         from tune_tickets.methods.bodies.retrain import trained
 
         return trained(context, every_epoch=True)
@@ -241,7 +241,7 @@ class Epochs(Retrain):
 
 @dataclass(frozen=True, kw_only=True)
 class Bias(Stage):
-    """The bias model: how far its features give away the label of every training row."""
+    """The bias model: how well its features predict the label of every training row."""
 
     name: ClassVar[str] = "bias"
     bias: dict[str, Any]
@@ -253,9 +253,9 @@ class Bias(Stage):
 
     def run(self, context: StageContext) -> StageOutput:
         """Fit it."""
-        from tune_tickets.methods.bodies.bias import run
+        from tune_tickets.methods.bodies.experts import fit_bias
 
-        return run(context)
+        return fit_bias(context)
 
     def work(self, sizes: Sizes) -> Work:
         """A small model."""
@@ -273,9 +273,9 @@ class Teacher(Stage):
 
     def run(self, context: StageContext) -> StageOutput:
         """Predict every training row once."""
-        from tune_tickets.methods.bodies.teacher import run
+        from tune_tickets.methods.bodies.experts import predict_as_teacher
 
-        return run(context)
+        return predict_as_teacher(context)
 
     def work(self, sizes: Sizes) -> Work:
         """One pass forward."""
@@ -343,7 +343,7 @@ class Ood(Stage):
 
 @dataclass(frozen=True, kw_only=True)
 class FittedMaskedLM(Stage):
-    """A masked language model on the backbone, fitted on plain text unless the checkpoint has a head for it."""
+    """A masked language model on the backbone, fitted on plain text unless the checkpoint has a head."""
 
     name: ClassVar[str] = "masked_lm"
     cleanable: ClassVar[str | None] = "masked_lm/*"

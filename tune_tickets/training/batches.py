@@ -1,4 +1,4 @@
-"""Tokenised rows and their batches; the batch of a step is a pure function of (seed, step), so a run can resume."""
+"""Tokenised rows and their batches. A batch is a pure function of (seed, step), so a training can resume."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,28 +16,28 @@ Batch = dict[str, Tensor]
 MODEL_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 PERTURBED = "perturbed"
-"""The tokens, [rows, tokens], that an adversary may move; a batch without it stands with its whole texts."""
+"""The tokens, [rows, tokens], that an adversary may move. Without this entry it may move all of them."""
 
 WINDOW = 8
-"""Batches whose rows are sorted by length together: enough to save most padding, few enough to stay random."""
+"""How many batches are sorted by length together: enough to save most padding, few enough to stay random."""
 
 
 @dataclass(frozen=True, eq=False)
 class EncodedRows:
-    """Rows as token ids, padded to the longest: `input_ids` and perhaps `token_type_ids` are int32 [rows, tokens]."""
+    """Rows as token ids, padded to the longest. `input_ids` and `token_type_ids`, if any, are int32 [rows, tokens]."""
 
     input_ids: Tensor
     token_type_ids: Tensor | None
     lengths: Tensor
     labels: Tensor
     columns: dict[str, Tensor] = field(default_factory=dict)
-    """What a loss has to know of every row beside its label, by name: first dimension rows."""
+    """What a loss needs to know about every row in addition to its label, by name. The first dimension is rows."""
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def with_columns(self, columns: dict[str, Tensor]) -> "EncodedRows":
-        """The same rows, whose batches have these columns too; models do not see them."""
+        """The same rows with further columns in their batches. Models do not see them."""
         return replace(self, columns={**self.columns, **columns})
 
     def batch(self, rows: Tensor, device: torch.device) -> Batch:
@@ -56,14 +56,14 @@ class EncodedRows:
 
 
 def model_inputs(batch: Batch) -> Batch:
-    """What of a batch goes through the model."""
+    """The entries of a batch that the model reads."""
     return {name: batch[name] for name in MODEL_INPUTS if name in batch}
 
 
 def encode(
     tokenizer: PreTrainedTokenizerBase, texts: Sequence[tuple[str, ...]], labels: Sequence[int], max_length: int
 ) -> EncodedRows:
-    """Tokenise texts, or pairs of texts, cut at `max_length` tokens."""
+    """Tokenise texts or pairs of texts, truncated to `max_length` tokens."""
     columns = [list(column) for column in zip(*texts, strict=True)]
     encoded = tokenizer(*columns, truncation=True, max_length=max_length)
     types = encoded.get("token_type_ids") if len(columns) == 2 else None
@@ -76,7 +76,7 @@ def encode(
 
 
 class Batches:
-    """The endless sequence of shuffled training batches, by step number from 0."""
+    """The endless sequence of shuffled training batches, indexed by step from 0."""
 
     def __init__(self, rows: EncodedRows, batch_size: int, seed: int, device: torch.device | str = "cpu") -> None:
         self._rows = rows
@@ -84,6 +84,7 @@ class Batches:
         self._seed = seed
         self._device = torch.device(device)
         self._epoch: tuple[int, list[Tensor]] = (-1, [])
+        self.row_count = len(rows)
         self.steps_per_epoch = -(-len(rows) // batch_size)
 
     def __getitem__(self, step: int) -> Batch:
@@ -104,7 +105,7 @@ def epoch_order(lengths: Tensor, batch_size: int, seed: int, epoch: int) -> list
 
 
 def in_order(rows: EncodedRows, batch_size: int, device: torch.device | str = "cpu") -> Iterator[Batch]:
-    """All rows once, in their own order: for evaluation."""
+    """All rows once, in their own order, for evaluation."""
     for part in torch.split(torch.arange(len(rows)), batch_size):
         yield rows.batch(part, torch.device(device))
 

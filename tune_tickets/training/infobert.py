@@ -1,7 +1,7 @@
 """InfoBERT (Wang et al., 2021) as a loss: cross entropy + β x information bottleneck - α x anchored features.
 
-Local features T are what the embedding layer gives for the words of a text, the global feature Z is the last layer's
-at the first token. An adversary perturbs both, as it does the logits.
+The local features T are the outputs of the embedding layer for the words of a text. The global feature Z is the output
+of the last layer for the first token. An adversary perturbs both, like the logits.
 """
 
 import math
@@ -14,11 +14,11 @@ from transformers import PreTrainedModel
 from tune_tickets.config.training import Debiasing, Regulariser
 from tune_tickets.models.seeding import derived_seed
 from tune_tickets.training.batches import Batch, model_inputs
-from tune_tickets.training.debiasing import TaskLoss
+from tune_tickets.training.losses import TaskLoss
 
 
 class InfoBert:
-    """The loss. Its critic trains along with the model, of which it is no part; token ids in `frame` are no words."""
+    """The loss. Its critic trains together with the model but is not part of it. Token ids in `frame` are not words."""
 
     def __init__(
         self, settings: Regulariser, critic: "Critic", frame: frozenset[int], task: TaskLoss | None = None
@@ -58,7 +58,7 @@ class Critic(nn.Module):
 
     def forward(self, local: Tensor, sentence: Tensor) -> Tensor:
         """Scores of all pairs of local [rows, some, features] and sentence [others, features]: [others, rows, some]."""
-        # The first layer of a concatenation is a sum of two: a feature goes through it once, not once per pair.
+        # A layer on a concatenation is a sum of two layers, so each feature passes it once instead of once per pair.
         of_local, of_sentence = self.hidden.weight.chunk(2, dim=1)
         hidden = functional.linear(local, of_local, self.hidden.bias).unsqueeze(0)
         hidden = hidden + functional.linear(sentence, of_sentence).unsqueeze(1).unsqueeze(1)
@@ -67,7 +67,7 @@ class Critic(nn.Module):
 
 
 def word_mask(batch: Batch, frame: frozenset[int]) -> Tensor:
-    """Which tokens are words, [rows, tokens]: neither padding nor one of the ids that frame texts."""
+    """Which tokens are words, [rows, tokens]: neither padding nor one of the ids that frame a text."""
     ids = batch["input_ids"]
     return batch["attention_mask"].bool() & ~torch.isin(ids, torch.tensor(sorted(frame), device=ids.device))
 
@@ -75,8 +75,8 @@ def word_mask(batch: Batch, frame: frozenset[int]) -> Tensor:
 def bottleneck(local: Tensor, words: Tensor) -> Tensor:
     """The upper bound on I(X; T): half the mean squared distance of two words' features, over all pairs in the batch.
 
-    CLUB for a Gaussian p(t | x) of unit variance around the embedding; computed as the mean squared distance from the
-    mean feature, which is the same number.
+    This is CLUB for a Gaussian p(t | x) of unit variance around the embedding. It is computed as the mean squared
+    distance from the mean feature, which is the same number.
     """
     weights = words.unsqueeze(-1).to(local.dtype)
     count = weights.sum().clamp(min=1.0)
@@ -87,8 +87,8 @@ def bottleneck(local: Tensor, words: Tensor) -> Tensor:
 def anchored_words(norms: Tensor, words: Tensor, low: float, high: float) -> tuple[Tensor, Tensor]:
     """Positions of the anchored words of each row, [rows, most], and which of these count (InfoBERT algorithm 1).
 
-    The n words of a row are ranked by gradient, least first; those ranked ceil(low n) to ceil(high n) - 1, from 0, are
-    anchored. Shapes follow from the batch's alone, never from its values.
+    The n words of a row are ranked by gradient, smallest first. Those ranked ceil(low n) to ceil(high n) - 1, from 0,
+    are anchored. Shapes depend on the shape of the batch only, never on its values.
     """
     tokens = words.shape[1]
     order = norms.detach().masked_fill(~words, math.inf).argsort(dim=1, stable=True)
@@ -100,12 +100,12 @@ def anchored_words(norms: Tensor, words: Tensor, low: float, high: float) -> tup
 def anchored_information(scores: Tensor, counts: Tensor) -> Tensor:
     """InfoNCE, the lower bound on I(T; Z) over the anchored words t of the batch and the global features z of its rows.
 
-    The mean of g(t, z) - log mean over all t' of exp g(t', z), where z is of the row that t stands in. `scores` is
-    [rows of z, rows, most], `counts` says which of the last two dimensions hold an anchored word. 0 if there is none.
+    The mean of g(t, z) - log mean over all t' of exp g(t', z), where z belongs to the row of t. `scores` is
+    [rows of z, rows, most]; `counts` marks the anchored words in the last two dimensions. 0 if there is none.
     """
     number = counts.sum().clamp(min=1).to(scores.dtype)
     own = scores.diagonal(dim1=0, dim2=1).transpose(0, 1)
-    # Not minus infinity: a batch without any anchored word would have gradients that are no numbers.
+    # Not minus infinity: a batch without any anchored word would have NaN gradients.
     others = scores.masked_fill(~counts, torch.finfo(scores.dtype).min)
     everyone = others.flatten(1).logsumexp(dim=1, keepdim=True) - number.log()
     return torch.where(counts, own - everyone, 0.0).sum() / number

@@ -1,4 +1,4 @@
-"""The masked-LM objective (BERT, section 3.1): tokens hidden at random, guessed from the rest."""
+"""The masked-LM objective (BERT, section 3.1): random tokens are hidden and predicted from the rest."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,13 +11,11 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from tune_tickets.config.evaluation import Fitting
 from tune_tickets.models.families import family_of
 from tune_tickets.models.seeding import derived_seed
-from tune_tickets.training.batches import PERTURBED, Batch, Batches, EncodedRows, encode, in_order
+from tune_tickets.training.batches import PERTURBED, Batch, Batches, EncodedRows, encode, in_order, model_inputs
 
 IGNORED = -100
-"""The label of tokens that are not to be guessed."""
-
-_MODEL_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
-_MASKED, _RANDOM = 0.8, 0.1  # of the chosen tokens; the rest stay as they are
+"""The label of tokens that are not predicted."""
+_MASKED, _RANDOM = 0.8, 0.1  # shares of the chosen tokens; the rest is not changed
 
 
 @dataclass(frozen=True)
@@ -28,21 +26,21 @@ class Masking:
     mask_id: int
     vocabulary: int
     special_ids: tuple[int, ...]
-    """Never chosen: padding and the marks of beginning and end."""
+    """Never chosen: padding and the tokens that frame a text."""
 
     @classmethod
     def of(cls, tokenizer: PreTrainedTokenizerBase, probability: float) -> "Masking":
-        """The masking of a tokenizer's texts."""
+        """The masking for a tokenizer."""
         special = tuple(sorted(set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}))
         return cls(probability, int(tokenizer.mask_token_id), len(tokenizer), special)
 
     def choose(self, input_ids: Tensor, generator: torch.Generator) -> Tensor:
-        """Which tokens are to be guessed: each with the probability, on its own."""
+        """Choose the tokens to predict: each one independently, with the probability."""
         ordinary = ~torch.isin(input_ids, torch.tensor(self.special_ids))
         return ordinary & (torch.rand(input_ids.shape, generator=generator) < self.probability)
 
     def hide(self, input_ids: Tensor, chosen: Tensor, generator: torch.Generator) -> Tensor:
-        """The input with 80% of the chosen tokens masked, 10% replaced by any token, 10% left."""
+        """The input with 80% of the chosen tokens masked, 10% replaced by a random token and 10% unchanged."""
         fate = torch.rand(input_ids.shape, generator=generator)
         anything = torch.randint(self.vocabulary, input_ids.shape, generator=generator)
         hidden = torch.where(chosen & (fate < _MASKED), self.mask_id, input_ids)
@@ -50,7 +48,7 @@ class Masking:
 
 
 class MaskedBatches(Batches):
-    """Shuffled batches for masked-LM training; which tokens are hidden is a pure function of (seed, step).
+    """Shuffled batches for masked-LM training. The hidden tokens are a pure function of (seed, step).
 
     Tokens are hidden on the CPU, where every machine draws the same random numbers.
     """
@@ -77,7 +75,7 @@ class MaskedBatches(Batches):
         chosen = self._masking.choose(ids, generator)
         batch["input_ids"] = self._masking.hide(ids, chosen, generator)
         batch["labels"] = torch.where(chosen, ids, IGNORED)
-        # As places, not as a mask: what a mask picks has no known size on a device without values.
+        # As positions, not as a mask: on the meta device the size of a masked selection is unknown.
         batch["guessed"] = chosen.flatten().nonzero().squeeze(1)
         if not self._perturb_masked:
             batch[PERTURBED] = batch["attention_mask"] * ~chosen
@@ -85,7 +83,7 @@ class MaskedBatches(Batches):
 
 
 def masked_cross_entropy(model: PreTrainedModel, batch: Batch) -> Tensor:
-    """Mean cross entropy over the tokens to be guessed; 0 for a batch without any."""
+    """Mean cross entropy over the hidden tokens; 0 for a batch without any."""
     places = batch["guessed"]
     scores = masked_logits(model, batch, places)
     loss = functional.cross_entropy(scores, batch["labels"].flatten()[places], reduction="sum")
@@ -93,16 +91,15 @@ def masked_cross_entropy(model: PreTrainedModel, batch: Batch) -> Tensor:
 
 
 def masked_logits(model: PreTrainedModel, batch: Batch, places: Tensor) -> Tensor:
-    """Scores [tokens, vocabulary] at these places of the flattened batch only: the decoder is the dear part."""
-    inputs = {name: tensor for name, tensor in batch.items() if name in _MODEL_INPUTS}
-    hidden: Tensor = model.base_model(**inputs).last_hidden_state
+    """Scores [tokens, vocabulary] at these places of the flattened batch only, since the decoder is expensive."""
+    hidden: Tensor = model.base_model(**model_inputs(batch)).last_hidden_state
     scores: Tensor = family_of(model).masked_lm_head(model)(hidden.flatten(0, 1)[places])
     return scores
 
 
 @dataclass(frozen=True)
 class MaskedAccuracy:
-    """How often masked tokens of unseen texts are guessed, in percent."""
+    """How often masked tokens of unseen texts are predicted, in percent."""
 
     top1: float
     top10: float
@@ -113,7 +110,7 @@ class MaskedAccuracy:
 def masked_accuracy(
     model: PreTrainedModel, rows: EncodedRows, masking: Masking, batch_size: int, seed: int
 ) -> MaskedAccuracy:
-    """Guess tokens that are all replaced by the mask; which ones depends on the seed alone."""
+    """Predict tokens that are all replaced by the mask token. Which ones depends on the seed only."""
     was_training = model.training
     model.train(False)
     ranks = [
@@ -128,7 +125,7 @@ def masked_accuracy(
 
 
 def _ranks(model: PreTrainedModel, batch: Batch, masking: Masking, generator: torch.Generator) -> Tensor:
-    """How many tokens of the vocabulary score higher than the true one, per masked token."""
+    """How many tokens of the vocabulary have a higher score than the true one, for each masked token."""
     ids = batch["input_ids"]
     chosen = masking.choose(ids, generator)
     batch = batch | {"input_ids": torch.where(chosen, masking.mask_id, ids)}
@@ -144,7 +141,7 @@ def _percent(hits: Tensor) -> float:
 def encode_texts(
     tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], max_length: int, blocks: bool
 ) -> EncodedRows:
-    """Texts as rows of tokens, each cut at `max_length`, or joined and cut into blocks of that length."""
+    """Texts as rows of tokens: each truncated to `max_length`, or joined and split into blocks of that length."""
     if not blocks:
         return encode(tokenizer, [(text,) for text in texts], [0] * len(texts), max_length)
     joined = [token for ids in tokenizer(list(texts), add_special_tokens=False)["input_ids"] for token in ids]
@@ -160,7 +157,7 @@ def encode_texts(
 
 
 def start_from_frequencies(model: PreTrainedModel, rows: EncodedRows, special_ids: Iterable[int]) -> None:
-    """Let a new head begin with what needs no context: how frequent each token is."""
+    """Initialise the bias of a new head with the frequency of each token, which needs no context."""
     bias = family_of(model).decoder_bias(model)
     ids = rows.input_ids[torch.arange(rows.input_ids.shape[1]) < rows.lengths.unsqueeze(1)].long()
     counts = torch.bincount(ids, minlength=len(bias)).double()
@@ -170,7 +167,7 @@ def start_from_frequencies(model: PreTrainedModel, rows: EncodedRows, special_id
 
 
 def build_masked_lm_optimizer(model: PreTrainedModel, settings: Fitting) -> torch.optim.AdamW:
-    """AdamW with a rate for the head and one for the backbone, which is frozen if it is not to be trained."""
+    """AdamW with one rate for the head and one for the backbone, which is frozen unless it trains too."""
     model.base_model.requires_grad_(settings.train_backbone)
     rates = {id(parameter): settings.learning_rate for parameter in model.base_model.parameters()}
     groups: dict[tuple[float, float], list[Tensor]] = {}

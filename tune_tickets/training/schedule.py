@@ -1,4 +1,4 @@
-"""How long training runs, how the learning rate moves, and which parameters get which rate and decay."""
+"""The length of a training, its learning-rate schedule, and which parameters get which rate and decay."""
 
 import math
 from typing import Any
@@ -9,23 +9,23 @@ from torch import nn
 from tune_tickets.tickets.gates import Gates
 
 MINI_EPOCH, LEAST_STEPS = 0.05, 4
-"""A mini-epoch of a training that is no search: this share of an epoch, but that many steps at least."""
+"""A mini-epoch outside of searches: this share of an epoch, but at least so many steps."""
 
 
 def total_steps(steps_per_epoch: int, epochs: float) -> int:
-    """Optimizer steps of a run; epochs may be a fraction."""
+    """The number of optimizer steps. Epochs may be a fraction."""
     return max(1, _ceil(steps_per_epoch * epochs))
 
 
 def mini_epoch_steps(steps_per_epoch: int, share: float = MINI_EPOCH, least: int = LEAST_STEPS) -> int:
-    """The steps of a mini-epoch, rounded down: what a kill may cost."""
+    """The steps of a mini-epoch, rounded down. A kill costs at most so many."""
     return max(least, math.floor(round(share * steps_per_epoch, 6)))
 
 
 def mini_epoch_ends(steps_per_epoch: int, epochs: float, share: float) -> tuple[int, ...]:
     """The step number (from 1) after which each mini-epoch of `share` epochs ends.
 
-    The last end is the last step. Where an epoch has fewer steps than mini-epochs, these have one step each.
+    The last end is the last step. If an epoch has fewer steps than mini-epochs, each mini-epoch has one step.
     """
     total = total_steps(steps_per_epoch, epochs)
     count = max(1, _ceil(epochs / share))
@@ -34,10 +34,7 @@ def mini_epoch_ends(steps_per_epoch: int, epochs: float, share: float) -> tuple[
 
 
 def linear_factor(step: int, total: int, warmup: float) -> float:
-    """The share of the full learning rate at a step (from 0): linear warm-up to 1, then linear decay towards 0.
-
-    No step is lost to a rate of exactly 0.
-    """
+    """The share of the full learning rate at a step (from 0): linear warm-up to 1, then linear decay. It is never 0."""
     rising = int(warmup * total)
     if step < rising:
         return (step + 1) / (rising + 1)
@@ -51,7 +48,7 @@ def build_optimizer(
     gates: Gates | None = None,
     coefficient_learning_rate: float | None = None,
 ) -> torch.optim.AdamW:
-    """AdamW without decay of biases, LayerNorm and coefficients; `coefficient_learning_rate` is theirs if given."""
+    """AdamW. Biases, LayerNorm and coefficients do not decay; the coefficients may have their own learning rate."""
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     groups: list[dict[str, Any]] = [
         {"params": [p for p in trained if p.ndim > 1], "lr": learning_rate, "weight_decay": weight_decay},
@@ -62,7 +59,7 @@ def build_optimizer(
         groups.append({"params": list(gates.parameters()), "lr": rate, "weight_decay": 0.0})
     for group in groups:
         group["full_lr"] = group["lr"]
-    # One pass over memory instead of a dozen: a tenth of the time on a CPU. The meta device has no such kernel.
+    # Fused: a tenth of the time on a CPU. The meta device has no such kernel.
     fused = trained[0].device.type in ("cpu", "cuda")
     return torch.optim.AdamW(groups, fused=fused)
 

@@ -17,7 +17,7 @@ from tune_tickets.methods.stages import ATTACKED_FILE
 
 
 def run(context: StageContext) -> StageOutput:
-    """Attack the rows of the shard side by side; keep every text."""
+    """Attack the rows of the shard together and keep every text."""
     inputs = context.inputs
     threat = ThreatModel(**inputs["threat"])
     ticket = load_trained(context)

@@ -28,7 +28,7 @@ from tune_tickets.tickets.unstructured import Mask, UnstructuredMask
 
 
 def run(context: StageContext) -> StageOutput:
-    """Draw by the scores of a search, at random, or at random with the layer-wise counts of another ticket."""
+    """Draw by the scores of a search, by magnitude, at random, or with the counts per layer of another ticket."""
     mask = _WAYS[context.inputs["kind"]](context)
     context.attempt.put(MASK_FILE, mask.to_bytes())
     return StageOutput({"structured": isinstance(mask, StructuredMask)}, content=mask.digest())
@@ -41,6 +41,13 @@ def load_mask(context: StageContext, role: str) -> Mask:
     return kind.from_bytes(context.store.read(drawn, MASK_FILE))
 
 
+def load_unstructured(context: StageContext, role: str) -> UnstructuredMask:
+    """A mask of single weights that an upstream stage drew."""
+    mask = load_mask(context, role)
+    assert isinstance(mask, UnstructuredMask)
+    return mask
+
+
 def _by_scores(context: StageContext) -> StructuredMask:
     trajectory = Trajectory.from_bytes(context.store.read(context.upstream("search"), TRAJECTORY_FILE))
     return trajectory.mask(context.inputs["stop"], drawer(Drawing.model_validate(context.inputs["drawing"])))
@@ -49,8 +56,7 @@ def _by_scores(context: StageContext) -> StructuredMask:
 def _by_ranking(context: StageContext) -> UnstructuredMask:
     inputs = context.inputs
     scores = scores_from_bytes(context.store.read(context.upstream("search"), SCORES_FILE))
-    within = load_mask(context, "within") if "within" in context.stage.upstream else None
-    assert not isinstance(within, StructuredMask)
+    within = load_unstructured(context, "within") if "within" in context.stage.upstream else None
     return draw_unstructured(scores, inputs["sparsity"], inputs["ranking"], within)
 
 
@@ -65,7 +71,7 @@ def _found(context: StageContext) -> UnstructuredMask:
 
 
 def _by_magnitude(context: StageContext) -> UnstructuredMask:
-    """SRNets' first cut: the smallest weights of every matrix, before any of them is trained."""
+    """The first cut of SRNets: the smallest weights of every matrix, before any of them is trained."""
     model, _ = load_start(context, load_rows(context).labels)
     scores = magnitudes(masked_weights(model, context.inputs["pooler"]))
     return draw_unstructured(scores, context.inputs["sparsity"], "matrix")
@@ -73,7 +79,7 @@ def _by_magnitude(context: StageContext) -> UnstructuredMask:
 
 def _shuffled(context: StageContext) -> Mask:
     like = load_mask(context, "like")
-    # With the digest, a ticket that was itself drawn at random with this seed is not found again.
+    # With the digest, so that a ticket that was drawn at random with this seed is not drawn again.
     seed = derived_seed("shuffled", like.digest(), context.inputs["ticket_seed"])
     return draw_random(like, seed) if isinstance(like, StructuredMask) else shuffled(like, seed)
 
@@ -89,7 +95,7 @@ _WAYS: dict[str, Callable[[StageContext], Mask]] = {
 
 
 def drawer(drawing: Drawing) -> Draw:
-    """The function from scores to a mask that a drawing section stands for."""
+    """The function from scores to a mask, for a drawing section."""
     return partial(
         draw,
         heads=drawing.heads,
@@ -100,5 +106,5 @@ def drawer(drawing: Drawing) -> Draw:
 
 
 def masked_weights(model: PreTrainedModel, pooler: bool) -> dict[str, Tensor]:
-    """The weights that are pruned together with those of the classifier, by name."""
+    """The weights that SRNets prunes, including the classifier, by name."""
     return {name: linear.weight for name, linear in family_of(model).matrices_with_classifier(model, pooler).items()}

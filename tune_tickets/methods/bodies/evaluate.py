@@ -1,4 +1,4 @@
-"""Stage `ood`: a trained ticket on the select rows of an out-of-distribution twin of its task."""
+"""Stages `evaluate` and `ood`: a trained ticket on the select rows of its task and of its OOD twins."""
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -17,7 +17,7 @@ from tune_tickets.training.ood import choices, counted_as, ood_figures
 
 
 class TwinFigures:
-    """The twin of a stage as tokens, for any number of models that read them."""
+    """The twin of a stage as tokens, to measure any number of models."""
 
     def __init__(self, context: StageContext, tokenizer: PreTrainedTokenizerBase, max_length: int) -> None:
         self.twin = load_twin_rows(context)
@@ -25,7 +25,7 @@ class TwinFigures:
         self._encoded = encode_rows(tokenizer, self.twin.rows, max_length)
 
     def of(self, model: PreTrainedModel) -> OodFigures:
-        """Predict every row once, count the answers as the twin's labels, measure all rows and each group."""
+        """Predict every row once, map the answers to the labels of the twin, measure all rows and each group."""
         twin = self.twin
         among = choices(twin.answers, twin.restrict)
         predicted = predict(model, self._encoded, self._batch_size, among)
@@ -40,7 +40,7 @@ class TwinFigures:
 
 
 def evaluate(context: StageContext) -> StageOutput:
-    """Predict every select row once; those of the attacked sample that come out right can be attacked at all."""
+    """Predict every select row once. Only rows of the attacked sample that are right can be attacked."""
     ticket = load_trained(context)
     rows = load_rows(context).select
     encoded = encode_rows(ticket.tokenizer, rows, ticket.metadata.max_length)
@@ -59,7 +59,7 @@ def evaluate(context: StageContext) -> StageOutput:
 
 
 def load_trained(context: StageContext) -> LoadedTicket:
-    """The trained ticket of the upstream stage, perhaps after one of its epochs, in the same small form users load."""
+    """The trained ticket of the upstream stage, or the one after an epoch, in the pruned form that users load."""
     file = epoch_file(context.inputs["epoch"]) if "epoch" in context.inputs else TICKET_FILE
     content = context.store.read(context.upstream("retrain"), file)
     ticket = open_ticket(Ticket.from_bytes(content, where=file), file)
@@ -68,7 +68,7 @@ def load_trained(context: StageContext) -> LoadedTicket:
 
 
 def measure_twin(context: StageContext) -> StageOutput:
-    """Measure the ticket as users load it."""
+    """Measure the ticket on its twin."""
     ticket = load_trained(context)
     figures = TwinFigures(context, ticket.tokenizer, ticket.metadata.max_length).of(ticket.model)
     return StageOutput({"ood": figures.model_dump(mode="json")})

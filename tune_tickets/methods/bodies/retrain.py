@@ -1,7 +1,7 @@
-"""Stage `retrain`: the ticket from the pre-trained weights, trained on its own and looked at after every epoch."""
+"""Stage `retrain`: the ticket from the pre-trained weights, trained on its own and measured after every epoch."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -12,16 +12,10 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from tune_tickets.config.evaluation import Probe
 from tune_tickets.config.training import Ablation, Adversary, Regulariser, Retraining, Start
 from tune_tickets.data.task import attack_sample
-from tune_tickets.engine.execution import StageContext, StageOutput, training_cost
+from tune_tickets.engine.execution import StageContext, StageOutput
 from tune_tickets.methods.bodies.draw import load_mask
-from tune_tickets.methods.bodies.start import (
-    debiased,
-    device_of,
-    encode_rows,
-    keep_training,
-    load_start,
-    restore_training,
-)
+from tune_tickets.methods.bodies.experts import debiased
+from tune_tickets.methods.bodies.start import device_of, encode_rows, load_start
 from tune_tickets.methods.given import TaskRows, load_rows
 from tune_tickets.methods.stages import TICKET_FILE, epoch_file
 from tune_tickets.models.families import family_of
@@ -39,29 +33,22 @@ from tune_tickets.tickets.mask import StructuredMask
 from tune_tickets.tickets.ticket import Ticket, TicketMetadata
 from tune_tickets.tickets.unstructured import Mask
 from tune_tickets.training.batches import Batches, in_order
-from tune_tickets.training.debiasing import TaskLoss
-from tune_tickets.training.evaluation import agreement, clean_figures, predict
+from tune_tickets.training.evaluation import accuracy_under_pgd, agreement, clean_figures, predict
 from tune_tickets.training.infobert import Critic, InfoBert
-from tune_tickets.training.loop import Recipe, train
-from tune_tickets.training.losses import Loss
-from tune_tickets.training.patience import out_of_patience
-from tune_tickets.training.probe import accuracy_under_pgd
-from tune_tickets.training.schedule import build_optimizer, mini_epoch_steps
-from tune_tickets.training.state import TrainState
-
-_NOTHING_TRAINED = training_cost(0, 0.0, rows=1)
-
-
-def run(context: StageContext) -> StageOutput:
-    """Rewind to the pre-trained weights, cut what the ticket does not keep, fine-tune.
-
-    With weights from upstream and without `retraining`, what is left of these is the ticket as it is.
-    """
-    return trained(context, every_epoch=False)
+from tune_tickets.training.losses import Loss, TaskLoss
+from tune_tickets.training.schedule import build_optimizer
+from tune_tickets.training.trainer import Part, Recipe, Record, Trainer, training_cost
 
 
 def trained(context: StageContext, every_epoch: bool) -> StageOutput:
-    """Train the ticket and keep it at the end, or as it is after each epoch."""
+    """Rewind to the pre-trained weights, cut what the ticket does not keep, fine-tune.
+
+    Without `retraining` the ticket is what the mask leaves of the weights from upstream.
+
+    Args:
+        context: the stage.
+        every_epoch: store the ticket after each epoch instead of at the end.
+    """
     inputs = context.inputs
     rows = load_rows(context)
     model, tokenizer = load_start(context, rows.labels)
@@ -80,16 +67,18 @@ def trained(context: StageContext, every_epoch: bool) -> StageOutput:
         context.attempt.put(file, _ticket(inputs, model, tokenizer, structure, rows).to_bytes())
 
     with _held(model, mask):
-        training = _NOTHING_TRAINED
+        training = training_cost(0, 0.0, rows=1)
         if "retraining" in inputs:
-            training = _fine_tune(context, model, tokenizer, rows, keep if every_epoch else None)
+            fine_tuning = _FineTuning(context, model, tokenizer, rows, keep if every_epoch else None)
+            fine_tuning.run(context)
+            training = fine_tuning.cost()
     if not every_epoch:
         keep(TICKET_FILE)
     return StageOutput({"sparsity": _sparsity(model, mask, structure, dense), "training": training})
 
 
 def _ablate(ablation: Ablation, model: PreTrainedModel, mask: Mask, full: StructuredMask, seed: int) -> Mask:
-    """Take the initialisation or the structure from the ticket; gives the mask that is left of it."""
+    """Take the initialisation or the structure away from the ticket. Returns the mask that remains."""
     seed = derived_seed(seed, "ablation", ablation.seed)
     if ablation.weights == "reinitialised":
         reinitialise(model, seed)
@@ -100,7 +89,7 @@ def _ablate(ablation: Ablation, model: PreTrainedModel, mask: Mask, full: Struct
 
 
 def _held(model: PreTrainedModel, mask: Mask) -> AbstractContextManager[object]:
-    """Single weights that are cut stay exactly zero in training; in the trained ticket the zeros are the mask."""
+    """Keep single weights that are cut at exactly zero. In the trained ticket the zeros are the mask."""
     if isinstance(mask, StructuredMask):
         return nullcontext()
     return mask.hold(dict(model.named_parameters()))
@@ -119,59 +108,75 @@ def _sparsity(model: PreTrainedModel, mask: Mask, structure: StructuredMask, den
     }
 
 
-def _fine_tune(
-    context: StageContext,
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    rows: TaskRows,
-    keep: Callable[[str], None] | None,
-) -> dict[str, float]:
-    inputs = context.inputs
-    settings = Retraining.model_validate(inputs["retraining"])
-    encoded = encode_rows(tokenizer, rows.train, inputs["max_length"])
-    encoded, task_loss = debiased(context, settings.debiasing, encoded)
-    batches = Batches(encoded, settings.batch_size, inputs["seed"], model.device)
-    look = _Look(inputs, tokenizer, rows)
-    loss_fn, critic = _loss(settings.regulariser, task_loss, model, tokenizer, inputs["seed"])
-    trained = nn.ModuleList(part for part in (model, critic) if part is not None)
-    optimizer = build_optimizer(trained, settings.learning_rate, settings.weight_decay)
-    state = TrainState(model, optimizer, critic=critic)
-    recipe = Recipe(
-        batches=batches,
-        loss=loss_fn,
-        adversary=settings.adversary,
-        total_steps=settings.epochs * batches.steps_per_epoch,
-        warmup=settings.warmup,
-        clip=settings.clip,
-        seed=inputs["seed"],
-    )
-    start = Start.model_validate(inputs.get("start", {}))
-    start.check(recipe.total_steps)
-    restore_training(context, state)
-    leave = _Leave(start, look)
-    mini_epoch = mini_epoch_steps(batches.steps_per_epoch)
-    for step, loss in train(state, recipe):
-        state.losses = state.losses + loss
-        context.progress(step, recipe.total_steps)
-        leaving = leave.after(step, context, model)
-        looked = step % batches.steps_per_epoch == 0
-        if looked:
-            mean_loss = float(state.losses) / batches.steps_per_epoch
-            context.report(look.at(model, step // batches.steps_per_epoch, mean_loss))
-            state.losses = torch.zeros_like(state.losses)
-            if keep is not None:
-                keep(epoch_file(step // batches.steps_per_epoch))
-        if leaving:
-            break
-        if step < recipe.total_steps:
-            keep_training(context, state, mini_epoch, looked)
-    return training_cost(state.row_passes, state.seconds, len(rows.train))
+class _FineTuning(Trainer):
+    """The training of a ticket, measured on the select rows after every epoch."""
+
+    waits_for_records = True
+
+    def __init__(
+        self,
+        context: StageContext,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        rows: TaskRows,
+        keep: Callable[[str], None] | None,
+    ) -> None:
+        """`keep` stores the ticket under a file name after every epoch."""
+        inputs = context.inputs
+        settings = Retraining.model_validate(inputs["retraining"])
+        encoded = encode_rows(tokenizer, rows.train, inputs["max_length"])
+        encoded, task_loss = debiased(context, settings.debiasing, encoded)
+        batches = Batches(encoded, settings.batch_size, inputs["seed"], model.device)
+        loss, self._critic = _loss(settings.regulariser, task_loss, model, tokenizer, inputs["seed"])
+        trained = nn.ModuleList(part for part in (model, self._critic) if part is not None)
+        recipe = Recipe.of(settings, batches, loss, inputs["seed"], settings.adversary)
+        self._keep, self._look = keep, _Look(inputs, tokenizer, rows)
+        self._start = Start.model_validate(inputs.get("start", {}))
+        self._start.check(recipe.total_steps)
+        super().__init__(
+            model,
+            build_optimizer(trained, settings.learning_rate, settings.weight_decay),
+            recipe,
+            ends=range(batches.steps_per_epoch, recipe.total_steps + 1, batches.steps_per_epoch),
+            last=self._start.steps if self._start.at == "steps" else None,
+        )
+
+    def parts(self) -> dict[str, Part]:
+        """The model, and the critic of InfoBERT."""
+        return {"model": self.model, **({} if self._critic is None else {"critic": self._critic})}
+
+    def record(self, number: int, loss: float) -> Record:
+        """Measure the model after an epoch and store it if asked to."""
+        if self._keep is not None:
+            self._keep(epoch_file(number))
+        return self._look.at(self.model, number, loss)
+
+    def after_step(self) -> None:
+        """With the patience rule, look at the select rows every `interval` steps."""
+        if self._start.at == "patience" and self.step % self._start.interval == 0:
+            self.report({"step": self.step, "look": self._look.clean(self.model)})
+
+    def enough(self) -> bool:
+        """Whether the patience rule ends the fine-tuning, because the pruning starts here."""
+        looks = [record["look"] for record in self.history if "look" in record]
+        return out_of_patience(looks, self._start.patience, self._start.improvement)
+
+
+def out_of_patience(looks: Iterable[float], patience: int, improvement: float) -> bool:
+    """Whether none of the last `patience` looks was more than `improvement` above the best one before it."""
+    best, in_vain = float("-inf"), 0
+    for look in looks:
+        if look - best > improvement:
+            best, in_vain = look, 0
+        else:
+            in_vain += 1
+    return in_vain >= patience
 
 
 def _loss(
     settings: Regulariser, task: TaskLoss, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, seed: int
 ) -> tuple[Loss, Critic | None]:
-    """The loss, and what of it has to be trained beside the model."""
+    """The loss, and its critic, which trains together with the model."""
     if settings.kind == "none":
         return task, None
     critic = Critic(model.config.hidden_size, settings.critic_width, seed).to(model.device)
@@ -179,7 +184,7 @@ def _loss(
 
 
 class _Look:
-    """Clean accuracy and the cheap probe on select rows: what trials are compared by while they train."""
+    """Clean accuracy and the cheap probe on select rows. Trials are compared by these while they train."""
 
     def __init__(self, inputs: dict[str, Any], tokenizer: PreTrainedTokenizerBase, rows: TaskRows) -> None:
         probe = Probe.model_validate(inputs["probe"])
@@ -195,7 +200,7 @@ class _Look:
         clean = clean_figures(predicted, self._select.labels).accuracy
         batches = in_order(self._probed, self._batch_size, model.device)
         probed = accuracy_under_pgd(model, batches, self._adversary, torch.Generator())
-        # Kappa, not accuracy: a constant predictor survives every probe, and must not look good for it.
+        # Kappa, not accuracy: a constant predictor survives every probe and must not look good.
         score = 100.0 * math.sqrt(max(0.0, agreement(predicted, self._select.labels)) * probed / 100.0)
         return {"epoch": epoch, "step": epoch, "loss": loss, "clean": clean, "probe": probed, "probe_score": score}
 
@@ -207,22 +212,6 @@ class _Look:
         return predict(model, self._select, self._batch_size)
 
 
-class _Leave:
-    """The point at which a fine-tuning is left because the pruning starts there."""
-
-    def __init__(self, start: Start, look: _Look) -> None:
-        self._start, self._look = start, look
-
-    def after(self, step: int, context: StageContext, model: PreTrainedModel) -> bool:
-        """Whether it is reached after this step; by the patience rule, looks are records of the stage."""
-        start = self._start
-        if start.at != "patience" or step % start.interval:
-            return start.at == "steps" and step >= start.steps
-        context.report({"step": step, "look": self._look.clean(model)})
-        looks = [record["look"] for record in context.attempt.records if "look" in record]
-        return out_of_patience(looks, start.patience, start.improvement)
-
-
 def _ticket(
     inputs: dict[str, Any],
     model: PreTrainedModel,
@@ -230,7 +219,7 @@ def _ticket(
     mask: StructuredMask,
     rows: TaskRows,
 ) -> Ticket:
-    story = TicketMetadata(
+    metadata = TicketMetadata(
         backbone=inputs["model"]["source"],
         backbone_fingerprint=inputs["model_fingerprint"],
         config=config_document(model),
@@ -242,4 +231,4 @@ def _ticket(
         metrics={},
     )
     weights = {name: tensor.cpu() for name, tensor in model.state_dict().items()}
-    return Ticket(weights, mask, tokenizer_files(tokenizer), story)
+    return Ticket(weights, mask, tokenizer_files(tokenizer), metadata)

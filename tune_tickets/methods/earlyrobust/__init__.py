@@ -15,7 +15,7 @@ from tune_tickets.methods.stages import Draw, training_work
 
 
 class EarlyBird(Method, Optimisation):
-    """A search by coefficients and its early stop. Defaults: EarlyRobust section 4.4 and Table 6, SST-2."""
+    """A search by coefficients with an early stop. Defaults: EarlyRobust section 4.4 and Table 6, SST-2."""
 
     adversary: Adversary = Field(default_factory=Adversary)
     drawing: Drawing = Field(default_factory=Drawing)
@@ -42,11 +42,11 @@ class EarlyBird(Method, Optimisation):
             yield "no penalty"
 
     def search_inputs(self) -> dict[str, Any]:
-        """What the trajectory of scores depends on: everything but the ratios, scopes and rule by which it is read."""
+        """What the trajectory of scores depends on: everything except ratios, scopes and the stop rule."""
         return self.model_dump(mode="json", exclude={"drawing", "gamma", "patience"})
 
     def stop_rule(self) -> dict[str, Any]:
-        """What decides where a trajectory is left, given the trajectory."""
+        """What decides where a trajectory stops."""
         return self.model_dump(mode="json", include={"drawing", "gamma", "patience"})
 
     def find(self, flow: Flow) -> ExtensibleStage:
@@ -59,7 +59,7 @@ class EarlyBird(Method, Optimisation):
         return Search(**inputs, method=self.search_inputs(), data=data, to=self.stop_rule())
 
     def ticket(self, flow: Flow, drawing: Drawing | None = None) -> StageKey:
-        """Find the scores once, then draw at the wanted ratios."""
+        """Find the scores once, then draw at the given ratios."""
         if flow.scores is None:
             flow.scores = flow.run(self.find(flow), flow.on_record)
         ratios, stop = (drawing or self.drawing).model_dump(), flow.scores.record["stop"]
@@ -80,7 +80,7 @@ class EarlyRobust(EarlyBird):
 
 @dataclass(frozen=True, kw_only=True)
 class Search(ExtensibleStage):
-    """The trajectory of coefficients on the labelled rows of a task, as far as the goal needs it."""
+    """The trajectory of coefficients on the labelled rows of a task, as long as the goal needs it."""
 
     name: ClassVar[str] = "search"
     version: ClassVar[int] = 2
@@ -93,10 +93,10 @@ class Search(ExtensibleStage):
     data: StageKey
 
     def run(self, context: StageContext) -> StageOutput:
-        """Extend the trajectory and say where to leave it."""
-        from tune_tickets.methods.earlyrobust.finding import search
+        """Extend the trajectory and find where it stops."""
+        from tune_tickets.methods.earlyrobust.finding import extend, on_rows
 
-        return search(context)
+        return extend(context, on_rows(context))
 
     def work(self, sizes: Sizes) -> Work:
         """At most the full schedule."""
@@ -105,5 +105,5 @@ class Search(ExtensibleStage):
         return training_work(method["epochs"], method["batch_size"], adversary, sizes, at_most=True)
 
     def foreseen(self) -> dict[str, Any]:
-        """Where the search is left is not known before it has run."""
+        """Where the search stops is not known before it has run."""
         return {"stop": 1, "converged": True}

@@ -27,7 +27,7 @@ class Imp(Method, Optimisation):
     )
     rewinding: Literal["weights", "learning_rate"] = Field(
         "weights",
-        description="A round starts from the pre-trained weights, or goes on from the trained ones with a new schedule",
+        description="A round starts from the pre-trained weights, or from the trained ones with a new schedule",
     )
     adversary: Adversary = Field(
         default_factory=lambda: Adversary(kind="none"),
@@ -38,12 +38,12 @@ class Imp(Method, Optimisation):
 
     def schedule(self) -> tuple[float, ...]:
         """The sparsity after every round: the multiples of `step` below `sparsity`, then `sparsity` itself."""
-        # Rounded: 3 x 0.1 is 0.30000000000000004, and would share no stage with 0.3.
+        # Rounded: 3 x 0.1 is 0.30000000000000004 and would not share stages with 0.3.
         rounds = math.ceil(round(self.sparsity / self.step, 6))
         return (*(round(number * self.step, 12) for number in range(1, rounds)), self.sparsity)
 
     def search_inputs(self) -> dict[str, Any]:
-        """What the training of a round depends on, beside the mask that the rounds before have left."""
+        """What the training of a round depends on, in addition to the mask of earlier rounds."""
         return self.model_dump(mode="json", exclude={"sparsity", "step", "ranking"})
 
     def changes(self) -> Iterator[str]:
@@ -52,7 +52,7 @@ class Imp(Method, Optimisation):
             yield f"{ADVERSARIES[self.adversary.kind]} rounds"
 
     def ticket(self, flow: Flow, drawing: Drawing | None = None) -> StageKey:
-        """Train, cut the smallest of the weights left, rewind, repeat. All sparsities share their first rounds."""
+        """Train, cut the smallest remaining weights, rewind, repeat. All sparsities share their first rounds."""
         within: StageKey | None = None
         before: StageKey | None = None
         epochs = 0

@@ -25,7 +25,7 @@ _OF_THE_TEXT = {"kind", "corpus", "rows", "head", "search_on"}
 
 
 class ORTicket(EarlyBird):
-    """EarlyRobust's search on the masked-LM loss. Defaults: ORTicket section 3.5; docs/orticket.md for the rest."""
+    """The search of EarlyRobust on the masked-LM loss. Defaults: ORTicket section 3.5, else docs/orticket.md."""
 
     kind: Literal["orticket"] = "orticket"
     search_on: str = Field(
@@ -41,8 +41,8 @@ class ORTicket(EarlyBird):
     )
     rows: int | None = Field(None, ge=1, description="Texts of the corpus used at most, a seeded sample; null: all")
     block: int = Field(128, ge=8, le=4096, description="Tokens of a block that the joined texts are cut into")
-    mask_probability: Ratio = Field(0.15, gt=0.0, description="Share of tokens to be guessed; 80/10/10 as in BERT")
-    perturb_masked: bool = Field(True, description="Whether the adversary moves the tokens to be guessed as well")
+    mask_probability: Ratio = Field(0.15, gt=0.0, description="Share of tokens to predict; 80/10/10 as in BERT")
+    perturb_masked: bool = Field(True, description="Whether the adversary also moves the tokens to predict")
     head: Fitting = Field(
         default_factory=Fitting, description="How a checkpoint without a masked-LM head gets one before the search"
     )
@@ -59,7 +59,11 @@ class ORTicket(EarlyBird):
         return {"block": self.block, "head.max_length": self.head.max_length} if self.masked_search else {}
 
     def read_texts(self, seed: int) -> tuple[str, ...]:
-        """The texts in reading order; the first ones measure a head that has to be fitted."""
+        """The texts in reading order. The first ones are held out to measure a fitted head.
+
+        Raises:
+            DataError: there are not more texts than are held out.
+        """
         from tune_tickets.data.corpus import read_corpus, texts_in_order
 
         texts = texts_in_order(read_corpus(self.corpus), self.rows, seed)
@@ -88,15 +92,15 @@ class ORTicket(EarlyBird):
             raise ValueError(f"method.search_on is {self.search_on!r}, but can be one of {', '.join(known)}")
 
     def search_inputs(self) -> dict[str, Any]:
-        """What the trajectory depends on, without the texts and the model, or the labelled rows, of the search."""
+        """What the trajectory depends on, except the texts, the model or the labelled rows of the search."""
         if self.masked_search:
             return self.model_dump(mode="json", exclude={"drawing", "gamma", "patience", *_OF_THE_TEXT})
-        # On labelled rows it is the search of EarlyRobust, and shares its stages.
+        # On labelled rows it is the search of EarlyRobust and shares its stages.
         shared = self.model_dump(mode="json", include=set(EarlyBird.model_fields) - {"drawing", "gamma", "patience"})
         return {**shared, "kind": "earlyrobust"}
 
     def find(self, flow: Flow) -> ExtensibleStage:
-        """The search on masked text, on the rows of the task, or on those of a further task."""
+        """The search on masked text, on the rows of the task, or on the rows of a further task."""
         if self.search_on == TASK:
             return super().find(flow)
         if not self.masked_search:
@@ -116,7 +120,7 @@ class ORTicket(EarlyBird):
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedSearch(ExtensibleStage):
-    """The trajectory of coefficients on masked text, which knows no task."""
+    """The trajectory of coefficients on masked text, independent of any task."""
 
     name: ClassVar[str] = "mlm_search"
     curve: ClassVar[tuple[str, str] | None] = ("search on masked text", "mini-epoch")
@@ -126,16 +130,17 @@ class MaskedSearch(ExtensibleStage):
     masked_lm: StageKey
 
     def run(self, context: StageContext) -> StageOutput:
-        """Extend the trajectory and say where to leave it."""
-        from tune_tickets.methods.orticket.finding import search
+        """Extend the trajectory and find where it stops."""
+        from tune_tickets.methods.earlyrobust.finding import extend
+        from tune_tickets.methods.orticket.finding import on_masked_text
 
-        return search(context)
+        return extend(context, on_masked_text(context))
 
     def work(self, sizes: Sizes) -> Work:
-        """At most the full schedule; the number of blocks is not known before the texts are read."""
+        """At most the full schedule. The number of blocks is not known before the texts are read."""
         passes = self.method["epochs"] * Adversary.model_validate(self.method["adversary"]).passes
         return Work(f"<= {passes:g} passes over all blocks, for all tasks")
 
     def foreseen(self) -> dict[str, Any]:
-        """Where the search is left is not known before it has run."""
+        """Where the search stops is not known before it has run."""
         return {"stop": 1, "converged": True}

@@ -15,7 +15,7 @@ from tune_tickets.methods.base import Flow, Method
 from tune_tickets.methods.stages import Draw, ModelStage, training_work
 
 _MASK_ADVERSARY: dict[str, Any] = {"steps": 3, "step_size": 0.03, "initial_magnitude": 0.05}  # RobustT Table 7, SST-2
-_FINETUNING: dict[str, Any] = {"epochs": 3}  # RobustT Table 5; the rest is as in every retraining
+_FINETUNING: dict[str, Any] = {"epochs": 3}  # RobustT Table 5; all other settings as in every retraining
 
 
 class RobustT(Method, Optimisation):
@@ -46,14 +46,14 @@ class RobustT(Method, Optimisation):
     expected_gate: float = Field(0.9, gt=0.0, lt=1.0, description="Value of every gate at the start")
     temperature: float = Field(2 / 3, gt=0.0, le=10.0, description="β_i of eq. 2, how far gates are from binary")
     noise: Literal["pass", "step"] = Field(
-        "pass", description="Gates are sampled anew at every adversarial pass, or kept over the passes of a step"
+        "pass", description="Gates are sampled at every adversarial pass, or once per step"
     )
     learning_rate: LearningRate = Field(0.05, description="AdamW learning rate of the masks; nothing else trains")
     epochs: float = Field(20.0, gt=0.0, le=1000.0, description="Length of the mask training")
     weight_decay: float = Field(1e-6, ge=0.0, le=1.0, description="AdamW weight decay of the masks")
 
     def search_inputs(self) -> dict[str, Any]:
-        """What the scores depend on: everything but the sparsity drawn from them. Magnitudes need no training."""
+        """What the scores depend on: everything except the sparsity. Magnitudes need no training."""
         if self.scores == "magnitude":
             return self.model_dump(mode="json", include={"scores", "grouping"})
         return self.model_dump(mode="json", exclude={"sparsity"})

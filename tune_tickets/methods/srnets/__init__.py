@@ -11,7 +11,7 @@ from tune_tickets.config.section import LearningRate, Ratio, with_defaults
 from tune_tickets.config.training import LOSSES, Ablation, Debiasing, Drawing, Optimisation, Retraining, Start
 from tune_tickets.engine.execution import StageContext, StageOutput
 from tune_tickets.engine.runner import later, unheard
-from tune_tickets.engine.stage import Sizes, StageKey, StageResult, Work
+from tune_tickets.engine.stage import Sizes, Stage, StageKey, StageResult, Work
 from tune_tickets.methods.base import Flow, Method
 from tune_tickets.methods.stages import (
     WEIGHTS_FILE,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 LOOKS_FILE = "looks.safetensors"
 _FINETUNING: dict[str, Any] = {"epochs": 3, "learning_rate": 5e-5, "weight_decay": 0.0}  # appendix Table 3
 MOST_LOOKS = 20
-"""So many masks of a mask training are kept at most: one has a bit for every weight."""
+"""The most masks of a mask training that are kept. Each has one bit per weight."""
 
 
 class SRNets(Method, Optimisation):
@@ -39,20 +39,20 @@ class SRNets(Method, Optimisation):
     kind: Literal["srnets"] = "srnets"
     pruning: Literal["mask_training", "imp", "imp_rewind"] = Field(
         "mask_training",
-        description="Straight-through masks on frozen weights; magnitudes, with weights that go on training; the same, "
-        "with the mask put on the pre-trained weights in the end",
+        description="Straight-through masks on frozen weights; magnitudes of weights that keep training; the "
+        "same, with the final mask applied to the pre-trained weights",
     )
     paradigm: Literal["finetuned", "isolated", "pretrained"] = Field(
         "finetuned",
-        description="A subnetwork of the fine-tuned model, taken as it is; its mask on the pre-trained weights, then "
-        "fine-tuned (`retraining`); a subnetwork of the pre-trained model, taken as it is",
+        description="A subnetwork of the fine-tuned model, unchanged; its mask on the pre-trained weights, then "
+        "fine-tuned (`retraining`); a subnetwork of the pre-trained model, unchanged",
     )
     finetuning: Annotated[Retraining, with_defaults(_FINETUNING)] = Field(
         default_factory=lambda: Retraining(**_FINETUNING),
         description="Fine-tuning of the whole model before it is pruned; its debiasing is the first loss. Unless "
         "written, 3 epochs at 5e-5 without weight decay",
     )
-    start: Start = Field(default_factory=Start, description="At which point of this fine-tuning the pruning starts")
+    start: Start = Field(default_factory=Start, description="Where in this fine-tuning the pruning starts")
     debiasing: Debiasing = Field(default_factory=Debiasing, description="The second loss: that of the pruning")
     ood_rows: bool = Field(
         False,
@@ -73,10 +73,12 @@ class SRNets(Method, Optimisation):
         False, description="Mask the dense layer below the classifier too, as the public code does; the paper does not"
     )
     eval_interval: int = Field(
-        1000, ge=1, description="Steps of a mask training between two looks at the select rows and new thresholds"
+        1000,
+        ge=1,
+        description="Steps of a mask training between two looks at the select rows, which set new thresholds",
     )
     eval_metric: Literal["accuracy", "weighted_f1"] = Field(
-        "accuracy", description="By which the best mask is chosen on the select rows; the paper takes F1 for QQP"
+        "accuracy", description="Metric that chooses the best mask on the select rows; the paper uses F1 for QQP"
     )
     select_after: Ratio | None = Field(
         None,
@@ -91,7 +93,7 @@ class SRNets(Method, Optimisation):
 
     @property
     def retrained(self) -> bool:
-        """Whether the subnetwork is trained on its own, or taken as pruning leaves it."""
+        """Whether the subnetwork is trained on its own after pruning."""
         return self.paradigm == "isolated"
 
     @property
@@ -106,30 +108,30 @@ class SRNets(Method, Optimisation):
 
     def cuts(self) -> tuple[float, ...]:
         """IMP: the sparsity after every cut, multiples of Δs below `sparsity`, then `sparsity` itself."""
-        # Rounded: 3 x 0.1 is 0.30000000000000004, and would share no stage with 0.3.
+        # Rounded: 3 x 0.1 is 0.30000000000000004 and would not share stages with 0.3.
         count = max(1, math.ceil(round(self.sparsity / self.prune_step, 6)))
         return (*(round(number * self.prune_step, 12) for number in range(1, count)), self.sparsity)
 
     def interval(self, cut: int) -> tuple[float, float]:
-        """IMP: the shares of t_max between which the model trains after a cut, counted from 1."""
+        """IMP: the training after a cut (from 1), as the shares of t_max where it starts and ends."""
         return round((cut - 1) * self.prune_interval, 12), round(cut * self.prune_interval, 12)
 
     def kept_looks(self, total_steps: int) -> tuple[int, ...]:
-        """Mask training: the looks (from 1) whose masks are kept: all, or some that are spread evenly to the last."""
+        """Mask training: the looks (from 1) whose masks are kept: all, or a selection with even distances."""
         looks = math.ceil(total_steps / self.eval_interval)
         kept = min(looks, MOST_LOOKS)
         return tuple(-(-number * looks // kept) for number in range(1, kept + 1))
 
     def mask_inputs(self) -> dict[str, Any]:
-        """What a mask training depends on, beside the weights it starts from."""
+        """What a mask training depends on, in addition to its weights."""
         dropped = {"pruning", "paradigm", "finetuning", "start", "prune_step", "prune_interval"}
         if self.init == "soft":
             dropped |= {"phi", "alpha"}
         return self.model_dump(mode="json", exclude=dropped) | {"select_after": self.chosen_after}
 
     def interval_inputs(self) -> dict[str, Any]:
-        """What the training between two cuts of IMP depends on, beside weights, mask and its share of t_max."""
-        optimiser = {"learning_rate", "epochs", "batch_size", "weight_decay", "warmup", "clip"}
+        """What the training between two cuts of IMP depends on, in addition to weights, mask and share of t_max."""
+        optimiser = {"epochs", *Optimisation.model_fields}
         return self.model_dump(mode="json", include={"kind", "debiasing", "pooler", *optimiser})
 
     @model_validator(mode="after")
@@ -142,7 +144,7 @@ class SRNets(Method, Optimisation):
             )
         if self.ood_rows and (self.pruning != "mask_training" or self.debiasing.loss != "ce"):
             raise ValueError(
-                "ood_rows join a mask training under cross entropy, as in the paper: a bias model knows only the rows "
+                "ood_rows need a mask training with cross entropy, as in the paper: a bias model knows only the rows "
                 "of the task; set pruning to mask_training and debiasing.loss to ce"
             )
         if self.start_sparsity is not None and self.start_sparsity > self.sparsity:
@@ -164,7 +166,7 @@ class SRNets(Method, Optimisation):
         return self.ood_rows
 
     def changes(self) -> Iterator[str]:
-        """How, in which of the three paradigms and, where it is not cross entropy, under which losses."""
+        """The pruning, the paradigm, and the losses that are not cross entropy."""
         if self.pruning != "mask_training":
             yield "IMP" if self.pruning == "imp" else "IMP rewound"
         elif self.paradigm != "finetuned":
@@ -177,7 +179,7 @@ class SRNets(Method, Optimisation):
             yield "OOD rows"
 
     def check(self, settings: "Settings") -> None:
-        """OOD rows must exist; a subnetwork taken as it is has no retraining to change or to repeat elsewhere."""
+        """OOD rows must exist. A subnetwork without retraining has none to change or to repeat on other tasks."""
         planted = settings.task.planted
         if self.ood_rows and not any(twin.train for twin in settings.task.ood) and not (planted and planted.train_rows):
             raise ValueError(
@@ -188,12 +190,12 @@ class SRNets(Method, Optimisation):
             return
         if settings.ablation.start_inputs():
             raise ValueError(
-                f"with method.paradigm {self.paradigm} a subnetwork is taken as it is, but ablation.weights and "
-                "ablation.structure change how it is retrained: leave them out, or set method.paradigm to isolated"
+                f"with method.paradigm {self.paradigm} a subnetwork is not retrained, but ablation.weights and "
+                "ablation.structure change the retraining: leave them out, or set method.paradigm to isolated"
             )
         if settings.transfer:
             raise ValueError(
-                f"with method.paradigm {self.paradigm} a subnetwork is taken as it is, and cannot be trained on "
+                f"with method.paradigm {self.paradigm} a subnetwork is not retrained, so it cannot be trained on "
                 "the tasks of transfer: set method.paradigm to isolated, or leave transfer out"
             )
 
@@ -214,21 +216,20 @@ class SRNets(Method, Optimisation):
         masks = flow.run(trained, flow.on_record).key
         drawn = flow.run(Draw(kind="found", search=masks), flow.on_record).key
         flow.drawn_from[drawn.content] = weights
-        if flow.world.measured is None:  # of report rows nothing is seen but the metrics of a finished ticket
+        if flow.world.measured is None:  # report rows are only used for the metrics of a finished ticket
             self._follow_out_of_distribution(flow, masks, weights)
         return drawn
 
-    def trained(self, flow: Flow, ticket: StageKey | None, ablation: Ablation | None) -> StageResult:
-        """Retrain the subnetwork, or take it as pruning leaves it."""
-        if self.retrained or ticket is None:
-            return super().trained(flow, ticket, ablation)
+    def training(self, flow: Flow, ticket: StageKey, ablation: Ablation | None) -> Stage:
+        """Retrain the subnetwork, or use it as pruning leaves it."""
+        if self.retrained:
+            return super().training(flow, ticket, ablation)
         found = ticket.content in flow.drawn_from
         # A random subnetwork is cut from the weights that pruning started from.
         weights = flow.drawn_from[ticket.content] if found else self._pruned_weights(flow)
         if self.pruning == "imp":
             weights = flow.run(self._after_cut(flow, len(self.cuts()), ticket, weights), flow.on_record).key
-        as_it_is = Retrain(**flow.model_inputs(), data=flow.world.data, draw=ticket, weights=weights)
-        return flow.run(as_it_is, flow.on_record)
+        return Retrain(**flow.model_inputs(), data=flow.world.data, draw=ticket, weights=weights)
 
     def _pruned_weights(self, flow: Flow) -> StageKey | None:
         """The fine-tuned model that is pruned; None for the pre-trained one."""
@@ -237,7 +238,7 @@ class SRNets(Method, Optimisation):
         return flow.run(flow.retrain(None, self.finetuning, leave=self.start.leave_inputs()), unheard).key
 
     def _follow_out_of_distribution(self, flow: Flow, masks: StageKey, weights: StageKey | None) -> None:
-        """Measure the masks of the looks on every OOD twin (Fig. 7), after they can choose nothing any more."""
+        """Measure the kept masks on every OOD twin (Fig. 7), after the mask has been chosen."""
         batch_size = flow.settings.evaluation.batch_size
         stages = [
             OodCurve(
@@ -255,7 +256,7 @@ class SRNets(Method, Optimisation):
                 flow.on_record({"stage": result.key.name, **record})
 
     def _cut(self, flow: Flow, weights: StageKey | None) -> StageKey:
-        """Algorithm 1: cut, train for Δt, cut again; all sparsities share their first cuts."""
+        """Algorithm 1: cut, train for Δt, cut again. All sparsities share their first cuts."""
         first, *others = self.cuts()
         cut = Draw(
             **flow.model_inputs(),
@@ -330,7 +331,7 @@ class Interval(ModelStage):
     teacher: StageKey | None = None
 
     def run(self, context: StageContext) -> StageOutput:
-        """Train what the cuts have left for a share of the schedule."""
+        """Train what the cuts have left, for a share of the schedule."""
         from tune_tickets.methods.srnets.pruning import train_interval
 
         return train_interval(context)
@@ -343,9 +344,9 @@ class Interval(ModelStage):
 
 @dataclass(frozen=True, kw_only=True)
 class OodCurve(ModelStage):
-    """The masks at which a mask training was looked at, on the select rows of an OOD twin.
+    """The kept masks of a mask training on the select rows of an OOD twin.
 
-    The mask training knows no twin and is over when this stage runs, so nothing can be chosen by the answer.
+    The mask training knows no twin and has ended when this stage runs, so the result cannot influence any choice.
     """
 
     name: ClassVar[str] = "ood_curve"
@@ -357,13 +358,13 @@ class OodCurve(ModelStage):
     twin: StageKey
 
     def run(self, context: StageContext) -> StageOutput:
-        """Measure one mask after the other."""
+        """Measure each mask."""
         from tune_tickets.methods.srnets.pruning import measure_looks
 
         return measure_looks(context)
 
     def work(self, sizes: Sizes) -> Work:
-        """At most so many masks on the rows of a twin."""
+        """At most `MOST_LOOKS` masks on the rows of a twin."""
         rows = sum(sizes.twins.values()) / max(1, len(sizes.twins))
         return Work(f"<= {MOST_LOOKS} masks, {twins_text(sizes)}", MOST_LOOKS * rows)
 

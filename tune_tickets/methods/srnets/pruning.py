@@ -1,45 +1,47 @@
 """SRNets: mask training on frozen weights, under any loss (appendix Algorithm 2).
 
-The mask is chosen on in-distribution rows, and looked at as it would be used: at the target sparsity, wherever the
-gradual schedule stands.
+The mask is chosen on in-distribution rows. It is measured at the target sparsity, as it would be used, even while the
+gradual schedule is still below it.
 """
 
-import json
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from safetensors.torch import save
 from transformers import PreTrainedModel
 
-from tune_tickets.config.training import Adversary
-from tune_tickets.engine.execution import StageContext, StageOutput, training_cost
-from tune_tickets.methods.bodies.draw import load_mask, masked_weights
+from tune_tickets.config.training import Optimisation
+from tune_tickets.engine.execution import StageContext, StageOutput
+from tune_tickets.methods.bodies.draw import load_unstructured, masked_weights
 from tune_tickets.methods.bodies.evaluate import TwinFigures
-from tune_tickets.methods.bodies.start import debiased, device_of, encode_rows, load_start
+from tune_tickets.methods.bodies.experts import debiased
+from tune_tickets.methods.bodies.start import device_of, encode_rows, keep_weights, load_model, load_start
 from tune_tickets.methods.given import load_ood_train, load_rows
 from tune_tickets.methods.imp import Imp
-from tune_tickets.methods.imp.rounds import Round, train_round
+from tune_tickets.methods.imp.rounds import Round, finished
 from tune_tickets.methods.srnets import LOOKS_FILE, SRNets
-from tune_tickets.methods.stages import MASK_FILE, WEIGHTS_FILE
+from tune_tickets.methods.stages import MASK_FILE
 from tune_tickets.models.families import family_of
 from tune_tickets.tickets.drawing import draw_unstructured
 from tune_tickets.tickets.straight_through import StraightThroughMasks
 from tune_tickets.tickets.unstructured import MaskLooks, UnstructuredMask
 from tune_tickets.training.batches import Batches, EncodedRows
 from tune_tickets.training.evaluation import predict
-from tune_tickets.training.loop import Recipe, train
 from tune_tickets.training.losses import Loss
 from tune_tickets.training.ood import ood_figures
-from tune_tickets.training.schedule import build_optimizer, mini_epoch_steps, total_steps
-from tune_tickets.training.state import TrainState, state_parts, unpacked
+from tune_tickets.training.schedule import build_optimizer
+from tune_tickets.training.trainer import Checkpoint, Part, Recipe, Record, Trainer
 
 Look = Callable[[PreTrainedModel], float]
-"""How good the model is on in-distribution rows that it does not train on."""
+"""Measures the model on in-distribution rows that it does not train on."""
 
 
-class MaskTraining:
-    """A mask training that can be left after any step and taken up again; the weights of `model` are frozen."""
+class MaskTraining(Trainer):
+    """The mask training of a frozen model. An interval ends with a look at the select rows."""
+
+    waits_for_records = True
 
     def __init__(
         self,
@@ -56,86 +58,60 @@ class MaskTraining:
         self._linears = family_of(model).matrices_with_classifier(model, method.pooler)
         weights = {name: linear.weight for name, linear in self._linears.items()}
         self.masks = StraightThroughMasks(weights, self._sparsity(0.0), method.init, method.phi, method.alpha)
-        batches = Batches(rows, method.batch_size, seed, device)
-        self.state = TrainState(model, build_optimizer(self.masks, method.learning_rate, method.weight_decay))
-        self.best: UnstructuredMask | None = None
-        self.looks = MaskLooks()
-        self.history: list[dict[str, float]] = []
-        self.mini_epoch = mini_epoch_steps(batches.steps_per_epoch)
-        self._best_look = float("-inf")
-        self._losses = torch.zeros((), device=device)
-        self.recipe = Recipe(
-            batches=batches,
-            loss=loss,
-            adversary=Adversary(kind="none"),
-            total_steps=total_steps(batches.steps_per_epoch, method.epochs),
-            warmup=method.warmup,
-            clip=method.clip,
-            seed=seed,
-        )
-        self._kept_looks = frozenset(method.kept_looks(self.recipe.total_steps))
+        self.chosen = _Chosen()
+        recipe = Recipe.of(method, Batches(rows, method.batch_size, seed, device), loss, seed)
+        total = recipe.total_steps
+        self._kept_looks = frozenset(method.kept_looks(total))
+        optimizer = build_optimizer(self.masks, method.learning_rate, method.weight_decay)
+        every = method.eval_interval
+        super().__init__(model, optimizer, recipe, ends=(*range(every, total, every), total))
 
-    def run(self, on_interval: Callable[[], None], on_step: Callable[[int], None]) -> None:
-        """Train the masks to the end; `history` holds a record per interval, `best` the chosen mask, `looks` others."""
-        with self.masks.attached(self._linears):
-            for step, loss in train(self.state, self.recipe):
-                self._losses = self._losses + loss
-                if self.looked_at(step):
-                    self._end_interval(step)
-                    on_interval()
-                on_step(step)
+    def parts(self) -> dict[str, Part]:
+        """The masks and what was chosen so far; the model is frozen."""
+        return {"masks": self.masks, "chosen": self.chosen}
 
-    def looked_at(self, step: int) -> bool:
-        """Whether an interval ends with this step."""
-        return step % self._method.eval_interval == 0 or step == self.recipe.total_steps
+    def attached(self) -> AbstractContextManager[object]:
+        """The masks act on the weights."""
+        return self.masks.attached(self._linears)
 
-    def parts(self) -> dict[str, Any]:
-        """What is needed to go on; the frozen model is not part of it."""
-        return state_parts(
-            self.state,
-            masks=self.masks.state_dict(),
-            losses=self._losses,
-            history=self.history,
-            best=None if self.best is None else dict(self.best.kept),
-            best_look=self._best_look,
-            looks=self.looks.bits,
-        )
-
-    def restore(self, checkpoint: bytes) -> None:
-        """Go back to a checkpoint of the same mask training; after an error, build it anew."""
-        with unpacked(checkpoint, self.state, "a mask training") as parts:
-            self.masks.load_state_dict(parts["masks"])
-            self._losses, self.history, best = parts["losses"], parts["history"], parts["best"]
-            self.best = None if best is None else UnstructuredMask({name: kept.cpu() for name, kept in best.items()})
-            self._best_look, self.looks = float(parts["best_look"]), MaskLooks(parts["looks"])
+    def record(self, number: int, loss: float) -> Record:
+        """Set the thresholds, measure the mask of the target sparsity, and keep it if it is the best so far."""
+        method, done = self._method, self.step / self.recipe.total_steps
+        self.masks.set_sparsity(self._sparsity(done))
+        mask = draw_unstructured(self.masks.scores(), method.sparsity, "matrix")
+        with self.masks.fixed(mask):
+            seen = self._look(self.model)
+        # The later of equal masks: in-distribution rows favour early masks, which do not generalise best.
+        if done >= method.chosen_after and seen >= self.chosen.value:
+            self.chosen.best, self.chosen.value = mask, seen
+        if number in self._kept_looks:
+            self.chosen.looks.keep(number, mask)
+        return {"step": number, "loss": loss, "clean": seen, "weights_cut": 100.0 * self._sparsity(done)}
 
     def _sparsity(self, done: float) -> float:
         target = self._method.sparsity
         start = self._method.start_sparsity
         return target if start is None else cubic_sparsity(done, start, target)
 
-    def _end_interval(self, step: int) -> None:
-        """Set the thresholds anew, look at the mask of the target sparsity, and keep it if it is the best so far."""
-        method, done = self._method, step / self.recipe.total_steps
-        self.masks.set_sparsity(self._sparsity(done))
-        mask = draw_unstructured(self.masks.scores(), method.sparsity, "matrix")
-        with self.masks.fixed(mask):
-            seen = self._look(self.state.model)
-        # Of equals the later one: in-distribution rows favour early masks, which are not those that generalise.
-        if done >= method.chosen_after and seen >= self._best_look:
-            self.best, self._best_look = mask, seen
-        number, steps = len(self.history) + 1, step - len(self.history) * method.eval_interval
-        if number in self._kept_looks:
-            self.looks.keep(number, mask)
-        self.history.append(
-            {
-                "step": number,
-                "loss": float(self._losses) / steps,
-                "clean": seen,
-                "weights_cut": 100.0 * self._sparsity(done),
-            }
-        )
-        self._losses = torch.zeros_like(self._losses)
+
+@dataclass
+class _Chosen:
+    """The best mask so far with its value on the select rows, and the masks of some looks."""
+
+    best: UnstructuredMask | None = None
+    value: float = float("-inf")
+    looks: MaskLooks = field(default_factory=MaskLooks)
+
+    def state_dict(self) -> dict[str, Any]:
+        """For a checkpoint."""
+        best = None if self.best is None else dict(self.best.kept)
+        return {"best": best, "value": self.value, "looks": self.looks.bits}
+
+    def load_state_dict(self, state: dict[str, Any], /) -> None:
+        """From a checkpoint."""
+        best = state["best"]
+        self.best = None if best is None else UnstructuredMask({name: kept.cpu() for name, kept in best.items()})
+        self.value, self.looks = float(state["value"]), MaskLooks(state["looks"])
 
 
 def cubic_sparsity(done: float, start: float, target: float) -> float:
@@ -144,44 +120,12 @@ def cubic_sparsity(done: float, start: float, target: float) -> float:
 
 
 def round_settings(method: SRNets) -> Imp:
-    """How the weights train between two cuts, in the words of IMP."""
-    return Imp(
-        learning_rate=method.learning_rate,
-        epochs=method.epochs,
-        batch_size=method.batch_size,
-        weight_decay=method.weight_decay,
-        warmup=method.warmup,
-        clip=method.clip,
-    )
-
-
-_STATE_FILE = "state.pt"
+    """The training of the weights between two cuts, as settings of IMP."""
+    return Imp.model_validate(method.model_dump(include={"epochs", *Optimisation.model_fields}))
 
 
 def train_masks(context: StageContext) -> StageOutput:
-    """Train masks under the loss of the pruning; keep the best on the select rows, and those of the looks beside it."""
-    training, rows = _prepare(context)
-    stored = context.store.load_checkpoint(context.stage)
-    if stored is not None:
-        training.restore(stored[_STATE_FILE])
-        for record in training.history:
-            context.report(record)
-
-    def step_done(step: int) -> None:
-        context.progress(step, training.recipe.total_steps)
-        keep = context.keep_now if training.looked_at(step) else context.keep
-        keep(step, training.mini_epoch, lambda: {_STATE_FILE: training.parts()})
-
-    training.run(lambda: context.report(training.history[-1]), step_done)
-    assert training.best is not None, "the last step is always looked at"
-    context.attempt.put(MASK_FILE, training.best.to_bytes())
-    context.attempt.put(LOOKS_FILE, training.looks.to_bytes())
-    cost = training_cost(training.state.row_passes, training.state.seconds, rows)
-    return StageOutput({**training.history[-1], "training": cost})
-
-
-def _prepare(context: StageContext) -> tuple[MaskTraining, int]:
-    """The mask training, and over how many rows it goes."""
+    """Train masks under the loss of the pruning. Keep the best one on the select rows, and those of some looks."""
     inputs = context.inputs
     method = SRNets.model_validate(inputs["method"])
     rows, device = load_rows(context), device_of(context.resources)
@@ -195,52 +139,46 @@ def _prepare(context: StageContext) -> tuple[MaskTraining, int]:
         predicted = predict(model, select, inputs["eval_batch_size"])
         return ood_figures("select", method.eval_metric, predicted, select.labels, [None] * len(select), "").value
 
-    return MaskTraining(method, model, encoded, inputs["seed"], device, loss, look), len(encoded)
+    training = MaskTraining(method, model, encoded, inputs["seed"], device, loss, look)
+    training.run(context)
+    assert training.chosen.best is not None, "the last step is always looked at"
+    context.attempt.put(MASK_FILE, training.chosen.best.to_bytes())
+    context.attempt.put(LOOKS_FILE, training.chosen.looks.to_bytes())
+    return StageOutput({**training.history[-1], "training": training.cost()})
 
 
 def train_interval(context: StageContext) -> StageOutput:
-    """Train what the cuts have left for a share of the schedule; keep the weights and their magnitudes."""
+    """Train what the cuts have left for a share of the schedule. Keep the weights and their magnitudes."""
     inputs = context.inputs
     method = SRNets.model_validate(inputs["method"])
-    rows, device = load_rows(context), device_of(context.resources)
-    model, tokenizer = load_start(context, rows.labels)
-    model.to(device)  # type: ignore[arg-type]
-    encoded, loss = debiased(context, method.debiasing, encode_rows(tokenizer, rows.train, inputs["max_length"]))
-    mask = load_mask(context, "within")
-    assert isinstance(mask, UnstructuredMask)
+    model, encoded = load_model(context, load_rows(context))
+    encoded, loss = debiased(context, method.debiasing, encoded)
+    mask, weights = load_unstructured(context, "within"), masked_weights(model, method.pooler)
     first, last = inputs["share"]
-    weights = masked_weights(model, method.pooler)
-    this = Round(round_settings(method), model, encoded, inputs["seed"], device, mask, loss, (first, last), weights)
-    record = train_round(context, this, len(encoded))
-    kept = {name: tensor.cpu().contiguous() for name, tensor in model.state_dict().items()}
-    context.attempt.put(WEIGHTS_FILE, save(kept))
-    return StageOutput(record)
-
-
-_HISTORY_FILE = "history.json"
+    settings = round_settings(method)
+    this = Round(settings, model, encoded, inputs["seed"], model.device, mask, loss, (first, last), weights)
+    this.run(context)
+    keep_weights(context, model)
+    return finished(context, this)
 
 
 def measure_looks(context: StageContext) -> StageOutput:
-    """Put one mask after the other on the frozen weights, and measure what is left of them."""
+    """Put one mask after the other on the frozen weights and measure the subnetworks on an OOD twin."""
     looks = MaskLooks.from_bytes(context.store.read(context.upstream("masks"), LOOKS_FILE))
     model, tokenizer = load_start(context, load_rows(context).labels)
     model.to(device_of(context.resources))  # type: ignore[arg-type]
     twin = TwinFigures(context, tokenizer, context.inputs["max_length"])
     weights = dict(model.named_parameters())
-    known = _restored(context)
+    stored = Checkpoint.load(context)
+    history = [] if stored is None else list(stored.history)
+    for record in history:
+        context.report(record)
+    known = len(history)
     for done, (look, mask) in enumerate(looks.masks(), start=1):
         if done > known:
             with mask.laid_on(weights):
-                context.report({"step": look, f"ood/{twin.twin.name}": twin.of(model).value})
-            context.keep_now(done, 1, lambda: {_HISTORY_FILE: json.dumps(context.attempt.records).encode()})
+                history.append({"step": look, f"ood/{twin.twin.name}": twin.of(model).value})
+            context.report(history[-1])
+            context.keep_now(done, 1, Checkpoint(history).to_files)
         context.progress(done, len(looks.bits))
     return StageOutput({"looks": len(looks.bits), "rows": len(twin.twin.rows)})
-
-
-def _restored(context: StageContext) -> int:
-    """How many masks were measured before the stage was cut off; their records are told again."""
-    stored = context.store.load_checkpoint(context.stage)
-    records = [] if stored is None else json.loads(stored[_HISTORY_FILE])
-    for record in records:
-        context.report(record)
-    return len(records)
