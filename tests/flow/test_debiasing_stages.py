@@ -166,5 +166,5 @@ def test_words_that_the_encoder_does_not_know_are_said_to_be_unknown(tmp_path, t
     lines += [f"жук {'и' * (number + 1)},жук,{'yes' if number % 2 else 'no'}" for number in range(240)]
     (tmp_path / "other.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     overrides = [f"task.source={tmp_path / 'other.csv'}", "task.text=[premise, hypothesis]", "task.attacked=hypothesis"]
-    with pytest.raises(DataError, match=r"none of the task's words.*debiasing\.bias\.vectors"):
+    with pytest.raises(DataError, match=r"none of the words of the task.*debiasing\.bias\.vectors"):
         predictions(pipeline_for(load_experiment(tiny_yaml, overrides)), store_url, "bias")

@@ -46,13 +46,15 @@ def _check_fit(model: PreTrainedModel, anatomy: Anatomy, mask: StructuredMask) -
         )
     if not bool(mask.heads.any(dim=1).all()):
         raise TicketsError("the mask leaves a layer without heads, such a model cannot be trained; keep one per layer")
+    if model.config.model_type in family_of(model).uncut_types and not bool(mask.heads.all()):
+        raise TicketsError(
+            f"heads of models of type {model.config.model_type!r} cannot be cut; take a method that masks single "
+            "weights, or another model"
+        )
     widths = (anatomy.heads * anatomy.head_size, anatomy.neurons)
     for linears, width in zip(family_of(model).output_projections(model), widths, strict=True):
         if any(linear.in_features != width for linear in linears.values()):
-            raise TicketsError(
-                f"the model (type {model.config.model_type!r}) does not have the sizes that its configuration states: "
-                "it has been pruned already, or heads and neurons of this type cannot be cut. Load the backbone again"
-            )
+            raise TicketsError("the model has been pruned already; load the backbone again before pruning it")
 
 
 def count_parameters(model: nn.Module) -> ParameterCount:

@@ -91,6 +91,8 @@ class Family(ABC):
 
     model_types: ClassVar[tuple[str, ...]]
     """The values of `config.model_type` that it serves."""
+    uncut_types: ClassVar[tuple[str, ...]] = ()
+    """Types among them whose heads cannot be cut. Masks of single weights work."""
     shape: ClassVar[tuple[str, ...]] = (
         "model_type", "num_hidden_layers", "num_attention_heads", "hidden_size", "intermediate_size"
     )  # fmt: skip

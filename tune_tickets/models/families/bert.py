@@ -16,10 +16,9 @@ _MATRIX = re.compile(r"layer\.(\d+)\.(attention\.self\.(?:query|key|value)|atten
 class Bert(Family):
     """BERT: post-norm layers, a pooler that reads the first token."""
 
+    uncut_types: ClassVar[tuple[str, ...]] = ("big_bird", "nystromformer")
     model_types: ClassVar[tuple[str, ...]] = (
-        "bert", "electra", "ernie", "layoutlm", "mra", "rembert", "roc_bert", "tapas", "yoso",
-        # Masks of single weights work, but heads and neurons of these cannot be cut.
-        "big_bird", "convbert", "mobilebert", "nystromformer",
+        "bert", "electra", "ernie", "layoutlm", "mra", "rembert", "roc_bert", "tapas", "yoso", *uncut_types
     )  # fmt: skip
     lean_types: ClassVar[tuple[str, ...]] = ("bert",)
     """Types that `models.lean` computes."""

@@ -10,10 +10,9 @@ from tune_tickets.models.families.bert import Bert
 class Roberta(Bert):
     """RoBERTa: positions start after the index of padding; the classifier does the work of BERT's pooler."""
 
+    uncut_types: ClassVar[tuple[str, ...]] = ("layoutlmv3", "lilt", "longformer")
     model_types: ClassVar[tuple[str, ...]] = (
-        "roberta", "camembert", "data2vec-text", "luke", "markuplm", "xlm-roberta", "xmod",
-        # Masks of single weights work, but heads and neurons of these cannot be cut.
-        "layoutlmv3", "lilt", "longformer",
+        "roberta", "camembert", "data2vec-text", "luke", "markuplm", "xlm-roberta", "xmod", *uncut_types
     )  # fmt: skip
     lean_types: ClassVar[tuple[str, ...]] = ("roberta", "camembert", "xlm-roberta")
     first_token_types: ClassVar[tuple[str, ...]] = lean_types
