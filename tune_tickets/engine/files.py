@@ -3,18 +3,17 @@
 import hashlib
 import json
 import os
-import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import IO, Any, Self
 
 import fsspec
 import xxhash
 
 from tune_tickets.errors import StoreError
+from tune_tickets.files import sync_folder, write_atomic
 
 _PART_BYTES = 1024 * 1024
 _EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}
@@ -33,33 +32,6 @@ def open_place(url: str) -> tuple[fsspec.AbstractFileSystem, str]:
         todo = f"pip install 'tune_tickets[{extra}]'" if extra else "Name a folder or a bucket with --store"
         raise StoreError(f"the store {url} cannot be opened: {error}. {todo}") from None
     return files, str(root)
-
-
-def sync_folder(folder: str) -> None:
-    """Have the names in a local folder on disk: a file that was moved there may else be gone with the machine."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-@contextmanager
-def _replacing(path: str) -> Iterator[IO[bytes]]:
-    """A stream whose content takes the place of a local file, name and all on disk, once it is whole."""
-    folder = os.path.dirname(path)
-    os.makedirs(folder, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=folder, prefix=".writing-")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, path)
-        sync_folder(folder)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 @contextmanager
@@ -135,8 +107,7 @@ class Files:
     def write(self, path: str, content: bytes) -> None:
         """Write atomically: readers see the old content or the new, never a part, also after a loss of power."""
         if self.local:
-            with _replacing(path) as stream:
-                stream.write(content)
+            write_atomic(path, content, private=True)
         else:
             self._fs.pipe_file(path, content)  # object stores put whole objects
 

@@ -14,8 +14,8 @@ from filelock import FileLock, Timeout
 from ruamel.yaml import YAML
 
 from tune_tickets.config import Experiment, Settings, load_experiment
-from tune_tickets.engine.files import sync_folder
 from tune_tickets.errors import ConfigError, TicketsError
+from tune_tickets.files import write_atomic
 from tune_tickets.results.records import TrialRecord
 
 DEFAULT_ROOT = Path("results")
@@ -117,8 +117,8 @@ class Results:
         """Make the folder."""
         self.attacked.mkdir(parents=True, exist_ok=True)
         if not self._identity.exists():
-            write_whole(self._identity, uuid.uuid4().hex)
-        write_whole(self.config, to_yaml(experiment))
+            write_atomic(self._identity, uuid.uuid4().hex)
+        write_atomic(self.config, to_yaml(experiment))
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -158,17 +158,6 @@ class Results:
                 continue
             found[record.id] = record
         return list(found.values())
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Replace a file atomically: after a crash either the old or the new file is there, never a part."""
-    partial = path.with_suffix(".partial")
-    with partial.open("w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(partial, path)
-    sync_folder(str(path.parent))
 
 
 def _ends_a_line(path: Path) -> bool:

@@ -2,14 +2,13 @@
 
 import json
 import math
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from tune_tickets.errors import TicketsError
+from tune_tickets.files import write_atomic
 from tune_tickets.results.records import SUMMARY_SCHEMA, Summary
 
 FILE_NAME = "summary.json"
@@ -22,19 +21,8 @@ def summary_schema() -> dict[str, Any]:
 
 def write_summary(summary: Summary, folder: Path) -> Path:
     """Write `summary.json` into `folder`; a reader sees the old file or the new one, never a part."""
-    folder.mkdir(parents=True, exist_ok=True)
     target = folder / FILE_NAME
-    handle, name = tempfile.mkstemp(dir=folder, prefix=f".{FILE_NAME}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(_without_nan(summary).model_dump_json(indent=2) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).chmod(0o644)  # mkstemp makes it private
-        Path(name).replace(target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    write_atomic(target, _without_nan(summary).model_dump_json(indent=2) + "\n")
     return target
 
 

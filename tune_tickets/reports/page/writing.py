@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -13,6 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from tune_tickets.errors import TicketsError
+from tune_tickets.files import write_atomic
 from tune_tickets.reports.attacked import harmless, lookalikes
 from tune_tickets.reports.page import figures as plane
 from tune_tickets.reports.page.content import CONTROLS, Content, content_of
@@ -127,10 +127,8 @@ def write_report(folder: Path, pictures: Sequence[Picture] = ()) -> ReportFiles:
 
 def _write(path: Path, text: str) -> None:
     """In one move: a reader sees the old page or the new one."""
-    partial = path.with_name(f".{path.name}.partial")
     try:
-        partial.write_text(text, encoding="utf-8", errors="backslashreplace")
-        os.replace(partial, path)
+        write_atomic(path, text.encode("utf-8", "backslashreplace"))
     except OSError as error:
         raise TicketsError(
             f"{path} cannot be written: {error.strerror}. Copy the results to a folder that can be written to."
