@@ -58,6 +58,11 @@ def test_a_room_imports_only_what_the_design_allows(room):
     assert rooms_used(room) <= MAY_IMPORT[room] | OPEN
 
 
+def test_the_engine_knows_no_configuration():
+    names = {name for file in (PACKAGE / "engine").rglob("*.py") for name in imports(file)}
+    assert not {name for name in names if name.startswith("tune_tickets.config")}
+
+
 def test_the_rooms_form_no_circle():
     order = tuple(TopologicalSorter({room: rooms_used(room) for room in MAY_IMPORT}).static_order())
     assert set(order) == set(MAY_IMPORT)

@@ -11,8 +11,7 @@ from typing import Any, Literal
 import ray
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from tune_tickets.config.search import Resources
-from tune_tickets.engine.execution import execute
+from tune_tickets.engine.execution import Resources, execute
 from tune_tickets.engine.lease import LeaseHeld, holder_of
 from tune_tickets.engine.node import check_node
 from tune_tickets.engine.quarantine import Lost, finished, lost

@@ -6,9 +6,8 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from tune_tickets.config.search import Resources
 from tune_tickets.engine.lease import leased
 from tune_tickets.engine.quarantine import finished
 from tune_tickets.engine.stage import Stage, StageResult
@@ -16,6 +15,34 @@ from tune_tickets.engine.store import Attempt, Store
 
 if TYPE_CHECKING:
     from tune_tickets.engine.checkpoint import Keeper, State
+
+
+class Resources(Protocol):
+    """What each stage may use, and how failures are handled."""
+
+    @property
+    def cpus(self) -> float:
+        """CPUs per stage."""
+
+    @property
+    def gpus(self) -> float:
+        """GPUs per stage; fractions share a GPU."""
+
+    @property
+    def threads(self) -> int | None:
+        """Threads of torch; None takes the CPUs, rounded up."""
+
+    @property
+    def retries(self) -> int:
+        """How often a stage is restarted after its worker died."""
+
+    @property
+    def checkpoint_seconds(self) -> float:
+        """The shortest time between two checkpoints."""
+
+    @property
+    def lease_seconds(self) -> float:
+        """After how many seconds without a heartbeat another process may take over a stage."""
 
 
 ProgressNote = Callable[[int, int, int], None]

@@ -4,8 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from tune_tickets.config.search import Resources
-from tune_tickets.engine.execution import execute
+from tune_tickets.engine.execution import Resources, execute
 from tune_tickets.engine.lease import LeaseHeld
 from tune_tickets.engine.quarantine import lost
 from tune_tickets.engine.stage import Stage, StageKey, StageResult

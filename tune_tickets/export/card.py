@@ -15,7 +15,8 @@ from tune_tickets.errors import TicketsError
 from tune_tickets.export.subject import Subject
 from tune_tickets.models.surgery import count_parameters
 from tune_tickets.reports.attacked import harmless
-from tune_tickets.results.records import AttackFigures, Outcome, Summary
+from tune_tickets.results.metrics import find, label, shown
+from tune_tickets.results.records import Outcome, Summary
 from tune_tickets.results.summary import read_summary
 from tune_tickets.tickets.mask import StructuredMask
 from tune_tickets.tickets.ticket import Ticket
@@ -222,22 +223,12 @@ def _of_ticket(ticket: Ticket, subject: Subject, background: Background) -> Iter
 
 
 def _figures(outcome: Outcome) -> str:
-    clean = outcome.clean
-    rows: list[tuple[object, ...]] = [("clean accuracy", "", _percent(clean.accuracy, clean.interval), clean.rows)]
-    rows += [_attack(figures) for figures in outcome.attacks]
-    rows += [
-        (f"{twin.metric} on {twin.name}", "", _percent(twin.value, twin.interval), twin.rows) for twin in outcome.ood
-    ]
-    return _table(("figure", "threat model's fingerprint", "value", "rows"), rows)
-
-
-def _attack(figures: AttackFigures) -> tuple[object, ...]:
-    value = _percent(figures.accuracy_under_attack, figures.interval)
-    return f"accuracy under {figures.threat}", figures.fingerprint[:16], value, figures.rows
-
-
-def _percent(value: float, interval: tuple[float, float]) -> str:
-    return f"{value:.1f}% ({interval[0]:.1f} to {interval[1]:.1f})"
+    measured: list[tuple[str, object, str, int]] = [("clean", outcome, "", outcome.clean.rows)]
+    measured += [(f"aua/{each.threat}", each, each.fingerprint[:16], each.rows) for each in outcome.attacks]
+    measured += [(f"ood/{twin.name}", twin, twin.metric, twin.rows) for twin in outcome.ood]
+    found = [(name, find(name), source, of, rows) for name, source, of, rows in measured]
+    lines = [(label(name), of, shown(row, source), rows) for name, row, source, of, rows in found if row is not None]
+    return _table(("figure", "fingerprint of the threat model, or metric of the twin", "value", "rows"), lines)
 
 
 def _limits(subject: Subject, background: Background) -> Iterator[str]:

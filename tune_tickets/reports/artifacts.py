@@ -12,14 +12,10 @@ from tune_tickets.config import Settings
 from tune_tickets.engine.stage import StageResult
 from tune_tickets.engine.store import Store
 from tune_tickets.errors import StoreError
+from tune_tickets.methods.stages import ATTACKED_FILE, MASK_FILE, TICKET_FILE, Draw
 from tune_tickets.results.folder import Results
 from tune_tickets.results.records import Outcome, StageRecord
-from tune_tickets.tickets.mask import StructuredMask
-from tune_tickets.tickets.unstructured import Mask, UnstructuredMask
-
-MASK_FILE = "mask.safetensors"
-ATTACKED_FILE = "attacked.parquet"
-TICKET_FILE = "ticket.safetensors"
+from tune_tickets.tickets.unstructured import Mask
 
 
 def trial_artifacts(
@@ -30,7 +26,7 @@ def trial_artifacts(
     folder.mkdir(parents=True, exist_ok=True)
     found = {"settings.yaml": _write(folder / "settings.yaml", _yaml(settings))}
     for _, content in _contents(stages, store, MASK_FILE):
-        found["ticket.safetensors"] = _write(folder / "ticket.safetensors", content)
+        found[TICKET_FILE] = _write(folder / TICKET_FILE, content)
     return found | _attacked_files(name, stages, store, results)
 
 
@@ -51,12 +47,9 @@ def winning_tickets(results: Results, settings: Settings) -> dict[str, tuple[Pat
 
 
 def stored_mask(digest: str, store: Store) -> Mask | None:
-    """The mask that a stage `draw` has left, if it is there."""
-    drawn = store.find("draw", digest)
-    if drawn is None:
-        return None
-    kind: type[Mask] = StructuredMask if drawn.record["structured"] else UnstructuredMask
-    return kind.from_bytes(store.read(drawn, MASK_FILE))
+    """The mask that a stage drew; None if the store does not have it."""
+    drawn = store.find(Draw.name, digest)
+    return None if drawn is None else Draw.mask_of(store, drawn)
 
 
 def _attacked_files(name: str, stages: Sequence[StageRecord], store: Store, results: Results) -> dict[str, Path]:

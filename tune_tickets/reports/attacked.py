@@ -9,6 +9,7 @@ from rich.text import Text
 
 from tune_tickets.attacks.records import Measurement
 from tune_tickets.reports.comparisons import sentence
+from tune_tickets.results.metrics import Metric, columns_of, shown
 from tune_tickets.results.records import Comparison, Substitution
 
 MARKED = "[[{old} -> {new}]]"
@@ -150,9 +151,7 @@ def _rows(measurements: Sequence[Measurement], plus_minus: str) -> list[tuple[st
         ("rows", lambda one: str(one.figures.rows)),
         ("skipped (wrong before)", lambda one: str(one.figures.skipped)),
         ("Clean%", lambda one: _clean(one, plus_minus)),
-        ("Aua%", _aua),
-        ("Suc%", lambda one: f"{one.figures.success_rate:.1f}"),
-        ("#Query", lambda one: f"{one.figures.queries:.1f}"),
+        *((metric.column.removesuffix(" [95%]"), _attacked(metric)) for metric in columns_of("<threat>")),
         ("words changed %", lambda one: f"{one.figures.words_changed:.1f}"),
         ("similarity", lambda one: "-" if one.figures.similarity is None else f"{one.figures.similarity:.3f}"),
     ]
@@ -176,9 +175,8 @@ def _clean(measured: Measurement, plus_minus: str) -> str:
     return f"{measured.figures.clean:.1f} {plus_minus}{(high - low) / 2:.1f}"
 
 
-def _aua(measured: Measurement) -> str:
-    low, high = measured.figures.interval
-    return f"{measured.figures.accuracy_under_attack:.1f} [{low:.1f}-{high:.1f}]"
+def _attacked(metric: Metric) -> Figure:
+    return lambda one: shown(metric, one.figures) or "-"
 
 
 def _packed(widths: Sequence[int], room: int) -> list[tuple[int, int]]:

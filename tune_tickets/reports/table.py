@@ -10,8 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from tune_tickets.config.training import ADVERSARIES
+from tune_tickets.engine.stage import ExtensibleStage, Stage
 from tune_tickets.reports.comparisons import ood_sentences, verdict
-from tune_tickets.results.metrics import Metric, table
+from tune_tickets.reports.pictures.evidence import stage_kind
+from tune_tickets.results.metrics import Metric, columns_of
 from tune_tickets.results.metrics import shown as cell_text
 from tune_tickets.results.records import (
     AttackFigures,
@@ -101,7 +103,7 @@ def groups(shown: Iterable[Row], plus_minus: str) -> list[Group]:
 
 def _model_metrics(group: str) -> list[Metric]:
     """The metrics of a whole model that have a column."""
-    return [metric for metric in table() if metric.column and metric.group == group and not metric.family]
+    return [metric for metric in columns_of() if metric.group == group]
 
 
 def _is_shown(metric: Metric, shown: list[Row]) -> bool:
@@ -177,8 +179,7 @@ def _threat_group(threat: str, fingerprint: str, ambiguous: bool) -> Group:
         above = "" if index else title
         return Column((above, metric.column), cell(lambda figures: cell_text(metric, figures) or ABSENT))
 
-    attacked = [metric for metric in table() if metric.column and metric.family == "<threat>"]
-    return tuple(column(index, metric) for index, metric in enumerate(attacked))
+    return tuple(column(index, metric) for index, metric in enumerate(columns_of("<threat>")))
 
 
 def _trial_row(trial: TrialRecord, outcome: Outcome, summary: Summary) -> Row:
@@ -303,8 +304,11 @@ def by_task(shown: list[Row]) -> list[Row]:
 
 def stage_text(summary: Summary) -> str:
     """How many searches the tickets of all trials and tasks took."""
-    used = [(name, summary.stages[name]) for name in ("mlm_search", "search") if name in summary.stages]
-    said = [f"{name}: {use.computed} computed for {use.asked} trials" for name, use in used]
+    said = [
+        f"{name}: {use.computed} computed for {use.asked} trials"
+        for name, use in summary.stages.items()
+        if issubclass(stage_kind(name) or Stage, ExtensibleStage)
+    ]
     return f"{'; '.join(said)}; none was repeated for a task." if said else ""
 
 

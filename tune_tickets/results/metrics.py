@@ -20,6 +20,8 @@ from tune_tickets.errors import ConfigError
 
 METRICS_VARIABLE = "TUNE_TICKETS_METRICS"
 """Modules that register metrics, separated by commas. Every process of a search imports them."""
+CUT = "sparsity/"
+"""How the names of the shares of heads, neurons and weights that were cut begin."""
 _THREAT, _TWIN = "<threat>", "<twin>"
 # The name of a threat model may hold a slash (textfooler/cf8), that of a twin may not.
 _PLACES = {_THREAT: ".+", _TWIN: "[^/]+", "<group>": ".+", "<constraint>": ".+"}
@@ -47,7 +49,7 @@ class Metric:
         digits: Digits behind the decimal point.
         interval: How the column shows the values of `low/<name>` and `high/<name>`.
         said: Its name in a sentence, such as "under attack"; empty if sentences leave it out.
-        axis: Its name on an axis of the report; empty for `name`.
+        axis: Its name on an axis of a picture, with its unit; empty for `name`.
     """
 
     name: str
@@ -75,11 +77,16 @@ class Metric:
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
         parts = re.split("(<[a-z]+>)", self.name)
-        return re.compile("".join(_PLACES.get(part) or re.escape(part) for part in parts))
+        return re.compile("".join(f"({_PLACES[part]})" if part in _PLACES else re.escape(part) for part in parts))
 
     def names(self, name: str) -> bool:
         """Whether `name` is this metric or a member of this family."""
         return self._pattern.fullmatch(name) is not None
+
+    def member(self, name: str) -> str:
+        """The threat model or twin in the name of a member of this family; empty for other metrics."""
+        found = self._pattern.fullmatch(name)
+        return found[1] if found is not None and self.family else ""
 
     def values(self, source: object, member: str = "") -> Iterator[tuple[str, float]]:
         """The names and values that it reads from `source`, the figures of `member` in a family."""
@@ -140,6 +147,39 @@ def find(name: str) -> Metric | None:
     """
     bare = re.sub("^(transfer/[^/]+|mean)/", "", name)
     return next((row for row in table() if row.names(bare)), None)
+
+
+def columns_of(family: str = "") -> list[Metric]:
+    """The rows with a column in tables: of a whole model, of each attack (`<threat>`) or of each twin (`<twin>`)."""
+    return [row for row in table() if row.column and row.family == family]
+
+
+def label(name: str) -> str:
+    """The name of a metric on an axis of a picture, with its unit, such as `clean accuracy, %`."""
+    row = next((row for row in table() if row.axis and row.names(name)), None)
+    return name if row is None else row.axis.replace(row.family or "<>", row.member(name))
+
+
+def member(name: str) -> str:
+    """The threat model or OOD twin in the name of a metric, such as `hans` in `ood/hans`; empty if there is none."""
+    row = next((row for row in table() if row.names(name)), None)
+    return "" if row is None else row.member(name)
+
+
+def attacks_in(names: Iterable[str]) -> list[str]:
+    """The accuracies under single attacks among names of metrics, each once."""
+    return [name for name in dict.fromkeys(names) if _ATTACKED.names(name)]
+
+
+def twins_in(names: Iterable[str]) -> list[str]:
+    """The accuracies on OOD twins among names of metrics, each once; those of groups are left out."""
+    return [name for name in dict.fromkeys(names) if _SHIFTED.names(name)]
+
+
+def attack_bounds(accuracies: Mapping[str, float]) -> dict[str, float]:
+    """The best values that metrics can still reach, given the best accuracy under each attack, by threat model."""
+    single = {_ATTACKED.name.replace(_THREAT, threat): value for threat, value in accuracies.items()}
+    return {**single, "aua": sum(single.values()) / len(single)}
 
 
 def lower_is_better(name: str) -> bool:
@@ -230,7 +270,30 @@ def _attack(name: str, read: Callable[[Any], float | Mapping[str, float] | None]
 _HIGH: dict[str, Any] = {"better": "higher", "objective": True}
 _SIZE: dict[str, Any] = {**_HIGH, "before_attack": True, "group": "size"}
 _CLEAN: dict[str, Any] = {"said": "clean", "axis": "clean accuracy, %", "column": "Clean%", "interval": "half"}
-_AUA: dict[str, Any] = {"column": "Aua% [95%]", "interval": "range"}
+_ATTACKED = _attack(
+    "aua",
+    lambda attack: attack.accuracy_under_attack,
+    **_HIGH,
+    headline=True,
+    confirmed=True,
+    column="Aua% [95%]",
+    interval="range",
+    axis=f"accuracy under {_THREAT}, %",
+)
+_SHIFTED = Metric(
+    f"ood/{_TWIN}",
+    lambda twin: twin.value,
+    **_HIGH,
+    headline=True,
+    confirmed=True,
+    interval="range",
+    axis=f"{_TWIN} (OOD), %",
+)
+
+
+def _cut(column: str, parts: str, read: Callable[[Any], float]) -> Metric:
+    return Metric(f"{CUT}{column}", read, **_SIZE, column=column, axis=f"{parts} cut, %")
+
 
 # The order is that of the keys in the summary.
 for _row in (
@@ -249,7 +312,7 @@ for _row in (
     Metric("low/clean", lambda model: model.clean.interval[0], epoch=True),
     Metric("high/clean", lambda model: model.clean.interval[1], epoch=True),
     Metric("weighted_f1", lambda model: model.clean.weighted_f1, **_HIGH, epoch=True, column="F1%"),
-    _attack("aua", lambda attack: attack.accuracy_under_attack, **_HIGH, **_AUA, headline=True, confirmed=True),
+    _ATTACKED,
     _attack("low/aua", lambda attack: attack.interval[0]),
     _attack("high/aua", lambda attack: attack.interval[1]),
     _attack("suc", lambda attack: attack.success_rate, better="lower", column="Suc%"),
@@ -271,15 +334,15 @@ for _row in (
         said="under attack",
         axis="accuracy under attack, %",
     ),
-    Metric(f"ood/{_TWIN}", lambda twin: twin.value, **_HIGH, interval="range", headline=True, confirmed=True),
+    _SHIFTED,
     Metric(f"low/ood/{_TWIN}", lambda twin: twin.interval[0]),
     Metric(f"high/ood/{_TWIN}", lambda twin: twin.interval[1]),
     Metric(f"ood/{_TWIN}/<group>", lambda twin: twin.groups, better="higher", confirmed=True),
     Metric("ood", lambda model: _mean([twin.value for twin in model.ood]), **_HIGH, confirmed=True, said="OOD"),
     Metric("sparsity", lambda model: model.sparsity.overall, **_SIZE, said="cut", axis="parameters cut, %"),
-    Metric("sparsity/heads", lambda model: model.sparsity.heads, **_SIZE, column="heads"),
-    Metric("sparsity/neurons", lambda model: model.sparsity.neurons, **_SIZE, column="neurons"),
-    Metric("sparsity/weights", lambda model: model.sparsity.weights, **_SIZE, column="weights"),
+    _cut("heads", "attention heads", lambda model: model.sparsity.heads),
+    _cut("neurons", "intermediate neurons", lambda model: model.sparsity.neurons),
+    _cut("weights", "single weights", lambda model: model.sparsity.weights),
     Metric("parameters", lambda model: float(model.sparsity.parameters), unit="", group="size"),
     Metric("flops", lambda model: model.flops, **(_SIZE | {"better": "lower"})),
 ):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tune_tickets.config.objective import Objective
 from tune_tickets.reports.table import BARRED, FRONT, SELECTED, Column, Group, Row, groups, packed
-from tune_tickets.results.metrics import table
+from tune_tickets.results.metrics import attacks_in, label
 from tune_tickets.results.records import Summary
 
 MARKS = {SELECTED: "selected", FRONT: "front", BARRED: "barred"}
@@ -169,8 +169,8 @@ def scatter(summary: Summary, objective: Objective, shown: Sequence[Row]) -> Sca
         for row in sorted(drawn, key=lambda row: _ORDER.index(MARKS.get(row.mark, "")))
     )
     return Scatter(
-        x_name=_axis_name(x_name),
-        y_name=_axis_name(y_name),
+        x_name=label(x_name),
+        y_name=label(y_name),
         points=points,
         x_ticks=x.ticks(),
         y_ticks=y.ticks(),
@@ -189,10 +189,6 @@ def axes(objective: Objective, metrics: Iterable[Mapping[str, float]]) -> tuple[
     return ("clean", "aua") if any("aua" in each for each in metrics) else ("sparsity", "clean")
 
 
-def _axis_name(name: str) -> str:
-    return next((row.axis for row in table() if row.name == name and row.axis), name)
-
-
 def colours(methods: Iterable[str]) -> dict[str, int]:
     """A colour of the page per method, in the order they appear; they begin again where there are too many."""
     return {method: index % COLOURS for index, method in enumerate(dict.fromkeys(methods))}
@@ -207,10 +203,10 @@ def _axis(values: Sequence[float], start: float, end: float) -> _Axis:
 
 def _alone(known: Mapping[str, float]) -> dict[str, float]:
     """The interval of the mean over threat models, if there is only one of them."""
-    threats = [name for name in known if name.startswith("low/aua/")]
-    if len(threats) != 1:
+    attacks = attacks_in(known)
+    if len(attacks) != 1 or f"low/{attacks[0]}" not in known:
         return {}
-    return {"low/aua": known[threats[0]], "high/aua": known[threats[0].replace("low/", "high/", 1)]}
+    return {f"{end}/aua": known[f"{end}/{attacks[0]}"] for end in ("low", "high")}
 
 
 def _whiskers(

@@ -1,12 +1,28 @@
-"""What the pictures are drawn from: plain records, read from a results folder by `tuning.gallery`."""
+"""What the pictures are drawn from: plain records, read from a results folder by `reports.gallery`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from tune_tickets.config.method import built_in_methods
+from tune_tickets.engine.stage import Stage, kind_of_stage
 from tune_tickets.results.records import Confirmation
 
 Matrix = tuple[tuple[float, ...], ...]
+FINETUNING = "finetuning"
+"""Stands for the stage of a curve if it trained the model that was pruned, and not the ticket."""
+
+
+def stage_kind(name: str) -> type[Stage] | None:
+    """The class of a stage in a summary; None if it belongs to a method that is not installed here."""
+    built_in_methods()  # imports their stages
+    return kind_of_stage(name)
+
+
+def curve_of(name: str) -> tuple[str, str] | None:
+    """Title and unit of the loss curve of a stage; None if its history is not plotted."""
+    kind = stage_kind(name)
+    return None if kind is None else kind.curve
 
 
 @dataclass(frozen=True)
@@ -49,6 +65,7 @@ class Curve:
     """The records that one stage left, point by point; trials that share the stage share the curve."""
 
     stage: str
+    """The name of the stage, or `FINETUNING`."""
     models: tuple[str, ...]
     """Whose stage it is: 't003', 'dense'."""
     title: str

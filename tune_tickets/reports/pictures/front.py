@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from tune_tickets.reports.pictures.evidence import Evidence, Measured, NothingToDraw
 from tune_tickets.reports.pictures.style import DENSE, INK, RANDOM, SCALE, legend_below, panels
+from tune_tickets.results.metrics import attacks_in, label, member
 from tune_tickets.results.records import Confirmation, ConfirmedModel
 
 MOST_THREATS, MOST_TASKS = 3, 4
@@ -50,14 +51,11 @@ def front_panels(evidence: Evidence) -> list[tuple[str, list[FrontPoint]]]:
     own = [model for model in evidence.measured if model.own and "clean" in model.metrics and "aua" in model.metrics]
     if not any(model.kind == "trial" for model in own):
         raise NothingToDraw("no trial was measured under attack")
-    threats = threats_of(own)
-    names = ["aua"] if len(threats) > 1 else []
-    names += [f"aua/{threat}" for threat in threats[:MOST_THREATS]]
+    attacks = attacks_of(own)
     found = []
-    for name in names:
-        heading = "mean over attacks" if name == "aua" else name.removeprefix("aua/")
-        points = [_point(model, name, threats, evidence.selected) for model in own if name in model.metrics]
-        found.append((f"{heading}, select rows", points))
+    for name in (["aua"] if len(attacks) > 1 else []) + attacks[:MOST_THREATS]:
+        points = [_point(model, name, attacks, evidence.selected) for model in own if name in model.metrics]
+        found.append((f"{member(name) or 'mean over attacks'}, select rows", points))
     found += _on_further_tasks(own, evidence.selected)
     if evidence.confirmation is not None:
         points = confirmed_points(evidence.confirmation, own, evidence.selected)
@@ -71,23 +69,22 @@ def _on_further_tasks(models: Sequence[Measured], selected: str | None) -> list[
     found = []
     for task in list(dict.fromkeys(task for model in models for task in model.tasks))[:MOST_TASKS]:
         there = [replace(model, metrics=model.tasks[task]) for model in models if "aua" in model.tasks.get(task, {})]
-        threats = threats_of(there)
-        heading = f"task {task}: {threats[0] if len(threats) == 1 else 'mean over attacks'}, select rows"
+        attacks = attacks_of(there)
+        heading = f"task {task}: {member(attacks[0]) if len(attacks) == 1 else 'mean over attacks'}, select rows"
         if there:
-            found.append((heading, [_point(model, "aua", threats, selected) for model in there]))
+            found.append((heading, [_point(model, "aua", attacks, selected) for model in there]))
     return found
 
 
-def threats_of(models: Iterable[Measured]) -> list[str]:
-    """The attacks in the order in which they were met."""
-    names = (name for model in models for name in model.metrics if name.startswith("aua/"))
-    return [name.removeprefix("aua/") for name in dict.fromkeys(names)]
+def attacks_of(models: Iterable[Measured]) -> list[str]:
+    """The accuracies under single attacks that models have, in the order of their first use."""
+    return attacks_in(name for model in models for name in model.metrics)
 
 
-def _point(model: Measured, aua: str, threats: Sequence[str], selected: str | None) -> FrontPoint:
+def _point(model: Measured, aua: str, attacks: Sequence[str], selected: str | None) -> FrontPoint:
     metrics = model.metrics
     kind = model.kind if model.kind != "trial" else "ticket" if model.feasible else "barred"
-    parts = [f"aua/{threat}" for threat in threats] if aua == "aua" else [aua]
+    parts = attacks if aua == "aua" else [aua]
     return FrontPoint(
         name=model.name,
         kind=kind,
@@ -144,9 +141,9 @@ def front_figure(planes: Sequence[tuple[str, Sequence[FrontPoint]]]) -> Figure:
     coloured: PathCollection | None = None
     for each, (heading, points) in zip(axes, planes, strict=True):
         coloured = _panel(each, points, most) or coloured
-        each.set(title=heading, xlabel="clean accuracy, %", ylabel="accuracy under attack (Aua), %")
+        each.set(title=heading, xlabel=label("clean"), ylabel=label("aua"))
     if coloured is not None:
-        figure.colorbar(coloured, ax=axes, label="sparsity, % of parameters cut", shrink=0.85)
+        figure.colorbar(coloured, ax=axes, label=label("sparsity"), shrink=0.85)
     legend_below(figure, axes, columns=3)
     return figure
 
@@ -160,7 +157,7 @@ def _panel(axes: Axes, points: Sequence[FrontPoint], most: float) -> PathCollect
         plain = point.kind in ("ticket", "barred", "random") and not point.selected and point not in best
         _bars(axes, point, faint=crowded and plain)
     coloured = None
-    for kind, marker, label in (("ticket", "o", "ticket"), ("barred", "v", "ticket that may not win")):
+    for kind, marker, name in (("ticket", "o", "ticket"), ("barred", "v", "ticket that may not win")):
         group = [point for point in points if point.kind == kind]
         if group:
             coloured = axes.scatter(
@@ -175,14 +172,14 @@ def _panel(axes: Axes, points: Sequence[FrontPoint], most: float) -> PathCollect
                 edgecolors=INK,
                 linewidths=[1.4 if point in best else 0.5 for point in group],
                 zorder=4,
-                label=label,
+                label=name,
             )
-    for kind, style, label in (("dense", DENSE, "dense control"), ("random", RANDOM, "random control")):
+    for kind, style, name in (("dense", DENSE, "dense control"), ("random", RANDOM, "random control")):
         group = [point for point in points if point.kind == kind]
         x, y = [point.clean for point in group], [point.aua for point in group]
         if group:
             face = "none" if kind == "dense" else style.colour  # what lies below stays visible
-            axes.plot(x, y, ls="", marker=style.marker, mfc=face, mec=INK, ms=9, mew=1.3, zorder=5, label=label)
+            axes.plot(x, y, ls="", marker=style.marker, mfc=face, mec=INK, ms=9, mew=1.3, zorder=5, label=name)
     chosen = [point for point in points if point.selected]
     if chosen:
         x, y = [point.clean for point in chosen], [point.aua for point in chosen]

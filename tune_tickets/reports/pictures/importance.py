@@ -9,9 +9,10 @@ from matplotlib.lines import Line2D
 
 from tune_tickets.reports.pictures.evidence import Axis, Evidence, Measured, NothingToDraw
 from tune_tickets.reports.pictures.style import FAINT, INK, look, new_figure, panels, shortened
+from tune_tickets.results.metrics import label
 
 MOST_AXES = 9
-FIGURES = {"clean": "clean\naccuracy, %", "aua": "Aua, %"}
+FIGURES = ("clean", "aua")
 LONG = 13  # letters
 UNSET = -0.12
 """Height at which a trial passes the axis of a setting it does not have."""
@@ -105,7 +106,7 @@ def parallel_figure(axes: Sequence[Axis], trials: Sequence[Measured], front: Seq
 def _heading(name: str) -> str:
     """`method.adversary.step_size` on short lines."""
     if name in FIGURES:
-        return FIGURES[name]
+        return label(name).replace(" ", "\n", 1)
     lines = [part if len(part) <= LONG else part.replace("_", "_\n") for part in name.split(".")]
     return "\n".join(lines if lines[0] != "method" else lines[1:])
 

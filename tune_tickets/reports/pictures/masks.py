@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 
+from tune_tickets.methods.robustt import Masks
 from tune_tickets.reports.pictures.evidence import Curve, MaskDistances, Matrix, NothingToDraw, Pattern
 from tune_tickets.reports.pictures.style import (
     INK,
@@ -71,7 +72,7 @@ def mask_trainings(curves: Sequence[Curve]) -> list[Curve]:
     """The mask trainings to be drawn, by λ: of those with one λ the first."""
     found: dict[float, Curve] = {}
     for curve in curves:
-        if curve.stage == "masks" and curve.own and curve.records:
+        if curve.stage == Masks.name and curve.own and curve.records:
             found.setdefault(float(curve.settings["method.penalty"]), curve)
     if not found:
         raise NothingToDraw("no trial trained hard-concrete masks (method robustt)")

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tune_tickets.reports.pictures.evidence import Evidence, Measured, NothingToDraw
-from tune_tickets.reports.pictures.front import threats_of
+from tune_tickets.reports.pictures.front import attacks_of
 from tune_tickets.reports.pictures.style import (
     DENSE,
     RANDOM,
@@ -19,13 +19,12 @@ from tune_tickets.reports.pictures.style import (
     shortened,
     whole_numbers,
 )
+from tune_tickets.results.metrics import CUT as CUT_NAME
+from tune_tickets.results.metrics import label, table
 from tune_tickets.results.records import Confirmation
 
-CUT = {
-    "heads": "attention heads cut, %",
-    "neurons": "intermediate neurons cut, %",
-    "weights": "single weights cut, %",
-}
+CUT = {row.column: row.axis for row in table() if row.name.startswith(CUT_NAME)}
+"""What can be cut, with the label of its axis."""
 MOST_SERIES, MOST_THREATS = 6, 3
 
 
@@ -73,24 +72,19 @@ def spreads(pairs: Iterable[tuple[float, float]]) -> tuple[Spread, ...]:
 def sparsity_panels(evidence: Evidence, kind: str) -> list[Panel]:
     """Clean accuracy and every attack on select rows; below them, once confirmed, the same on report rows."""
     models = [model for model in evidence.measured if "clean" in model.metrics]
-    cut = f"sparsity/{kind}"
+    cut = f"{CUT_NAME}{kind}"
     tickets = [model for model in models if not model.whole and model.metrics.get(cut, 0.0) > 0]
     if not tickets:
         raise NothingToDraw(f"no ticket was cut in its {kind}")
     if len({round(model.metrics[cut], 3) for model in tickets}) < 2:
         raise NothingToDraw(f"all tickets have the same share of {kind} cut")
-    wanted = {"clean": "clean accuracy, %"}
-    wanted |= {f"aua/{threat}": f"Aua, %: {threat}" for threat in threats_of(models)[:MOST_THREATS]}
+    wanted = ["clean", *attacks_of(models)[:MOST_THREATS]]
     dense = [model for model in models if model.kind == "dense"]
-    found: list[Panel] = [
-        ("select rows", label, measured_series(tickets, dense, cut, name)) for name, label in wanted.items()
-    ]
+    found: list[Panel] = [("select rows", label(name), measured_series(tickets, dense, cut, name)) for name in wanted]
     if evidence.confirmation is not None:
         where = {model.name: model.metrics[cut] for model in tickets if model.own}
         heading = f"confirmed: report rows, {len(evidence.confirmation.seeds)} seeds"
-        confirmed = [
-            (heading, label, confirmed_series(evidence.confirmation, where, name)) for name, label in wanted.items()
-        ]
+        confirmed = [(heading, label(name), confirmed_series(evidence.confirmation, where, name)) for name in wanted]
         found += [panel for panel in confirmed if panel[2]]
     return found
 
@@ -122,7 +116,7 @@ def confirmed_series(confirmation: Confirmation, where: Mapping[str, float], nam
         "dense": ("dense control", DENSE),
     }
     found = []
-    for kind, (label, style) in looks.items():
+    for kind, (name_there, style) in looks.items():
         pairs = [
             (0.0 if model.trial is None else where[model.trial], run.metrics[name])
             for model in confirmation.models
@@ -131,7 +125,7 @@ def confirmed_series(confirmation: Confirmation, where: Mapping[str, float], nam
             if name in run.metrics
         ]
         if pairs:
-            found.append(Series(label, style, spreads(pairs), level=kind == "dense"))
+            found.append(Series(name_there, style, spreads(pairs), level=kind == "dense"))
     return found if any(not series.level for series in found) else []
 
 
@@ -185,33 +179,33 @@ GAMMA, EPOCHS = "method.gamma", "retraining.epochs"
 
 def gamma_figure(models: Sequence[Measured]) -> Figure:
     """A panel per attack, a line per method: the mean over trials with that γ, and their standard deviation."""
-    label = "γ, mask distance below which\na mini-epoch counts as stable"
-    return setting_figure(_searched(models, GAMMA), GAMMA, label, attacked(models))
+    x_label = "γ, mask distance below which\na mini-epoch counts as stable"
+    return setting_figure(_searched(models, GAMMA), GAMMA, x_label, attacked(models))
 
 
 def epochs_figure(models: Sequence[Measured]) -> Figure:
     """Models that were trained for more and for fewer epochs, clean and under real attacks."""
-    figures = {"clean": "clean accuracy, %", **attacked(models)}
-    drawn = setting_figure(_searched(models, EPOCHS), EPOCHS, "epochs of retraining", figures)
+    names = ["clean", *attacked(models)]
+    drawn = setting_figure(_searched(models, EPOCHS), EPOCHS, "epochs of retraining", names)
     for axes in drawn.axes:
         whole_numbers(axes)
     return drawn
 
 
-def attacked(models: Sequence[Measured]) -> dict[str, str]:
-    """The figures under attack with their labels."""
-    found = {f"aua/{threat}": f"Aua, %: {threat}" for threat in threats_of(models)[:MOST_THREATS]}
+def attacked(models: Sequence[Measured]) -> list[str]:
+    """The accuracies under attack that are drawn."""
+    found = attacks_of(models)[:MOST_THREATS]
     if not found:
         raise NothingToDraw("no attack was run")
     return found
 
 
-def setting_figure(models: Sequence[Measured], setting: str, label: str, figures: Mapping[str, str]) -> Figure:
-    """A panel per figure, a line per title."""
+def setting_figure(models: Sequence[Measured], setting: str, x_label: str, names: Sequence[str]) -> Figure:
+    """A panel per metric, a line per title."""
     if len({_value(model, setting) for model in models}) < 2:
         raise NothingToDraw(f"{setting} has fewer than two values among the measured trials")
-    drawn = [("select rows", y, setting_series(models, setting, name)) for name, y in figures.items()]
-    return series_figure(drawn, label, columns=2)
+    drawn = [("select rows", label(name), setting_series(models, setting, name)) for name in names]
+    return series_figure(drawn, x_label, columns=2)
 
 
 def setting_series(models: Sequence[Measured], setting: str, name: str) -> list[Series]:
