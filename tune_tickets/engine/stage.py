@@ -2,7 +2,7 @@
 
 A kind of stage is a frozen dataclass. Its fields are what it depends on: fields that hold a `StageKey` are the stages
 it reads, by role; all others are its inputs, plain JSON values. Everything else that can be asked about a kind of
-stage stands in its class too: name, version, what is kept, how its history is plotted, what it costs.
+stage is in its class too: name, version, what is kept, how its history is plotted, what it costs.
 """
 
 import hashlib
@@ -92,8 +92,8 @@ class Stage(ABC):
     def run(self, context: "StageContext") -> "StageOutput":
         """Compute the result. It may depend on the fields and on upstream results only.
 
-        Heavy libraries are imported here, not at the top of the module: processes that only wait for stages do
-        without them.
+        Import heavy libraries here, not at the top of the module: processes that only wait for stages do not need
+        them.
         """
 
     @property
@@ -128,7 +128,7 @@ class Stage(ABC):
 
     @property
     def goal(self) -> dict[str, Any] | None:
-        """How far an extensible stage must go. It is not part of the digest: goals share their work."""
+        """How far an extensible stage must go. The goal is not part of the digest, so that goals share their work."""
         return None
 
     @property
@@ -206,5 +206,5 @@ def kind_of_stage(name: str, code: str | None = None) -> type[Stage] | None:
 
 
 def code_of(stage: Stage) -> str:
-    """Where the class of a stage is, as `kind_of_stage` takes it."""
+    """Return where the class of a stage is, as 'package.module:Class'."""
     return f"{type(stage).__module__}:{type(stage).__qualname__}"

@@ -15,6 +15,7 @@ from tune_tickets.errors import TicketsError
 from tune_tickets.export.subject import Subject
 from tune_tickets.models.surgery import count_parameters
 from tune_tickets.reports.attacked import harmless
+from tune_tickets.results.folder import Results
 from tune_tickets.results.metrics import find, label, shown
 from tune_tickets.results.records import Outcome, Summary
 from tune_tickets.results.summary import read_summary
@@ -50,9 +51,6 @@ def example(form: str, columns: Sequence[str]) -> str:
     if form == "onnx":
         return ONNX.format(row=f'["{TEXT}"], ["{SECOND}"]' if pair else f'["{TEXT}"]')
     return PRUNED.format(row=f'("{TEXT}", "{SECOND}")' if pair else f'"{TEXT}"')
-
-
-CONFIG = "config.yaml"
 
 
 @dataclass(frozen=True)
@@ -97,7 +95,7 @@ def _rounded(metrics: dict[str, float]) -> dict[str, float]:
 def _task(folder: Path, further: str | None) -> str | None:
     """Where the task's rows come from; of a file on the author's machine only its name."""
     try:
-        document, _ = read_yaml(folder / CONFIG)
+        document, _ = read_yaml(Results(folder, store_url="").config)
         section = document if further is None else document["transfer"][further]
         source = str(section["task"]["source"])
     except (TicketsError, KeyError, TypeError):

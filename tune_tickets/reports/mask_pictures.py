@@ -1,4 +1,4 @@
-"""Masks of a search as numbers to draw: what survives in every layer, and how far masks moved while they were found."""
+"""What pictures show of stages in the store: training curves, surviving parts, and distances between masks."""
 
 import re
 from collections import Counter
@@ -34,13 +34,13 @@ from tune_tickets.tickets.survival import survival
 from tune_tickets.tickets.unstructured import Mask
 
 _PARTS = re.compile(r"(?=, | \+ )")
-"""Where what was changed or added begins in the title of a model."""
+"""Where the changes and additions begin in the title of a model."""
 
 
 def curves(
     summary: Summary, settings: Mapping[str, Settings], flat: Mapping[str, Mapping[str, Any]], store: Store
 ) -> tuple[Curve, ...]:
-    """One curve per stage that has a history, whoever asked for it; ended trials have theirs as far as they got."""
+    """Return one curve per stage with a history. Stopped trials have theirs up to where they stopped."""
     found: dict[tuple[str, str], Curve] = {}
     rounds: dict[tuple[str, str], int] = {}
     for name, title, stages in _asked(summary):
@@ -114,7 +114,7 @@ def _joined(curve: Curve, model: str, title: str) -> Curve:
 
 
 def _in_common(first: str, second: str) -> str:
-    """What is true of both: 'srnets' of 'srnets, PoE pruned' and 'srnets + FreeLB'."""
+    """The common part of two titles: 'srnets' of 'srnets, PoE pruned' and 'srnets + FreeLB'."""
     parts = zip(_PARTS.split(first), _PARTS.split(second), strict=False)
     return "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], parts)) or "several methods"
 
@@ -124,16 +124,16 @@ Sources = Sequence[tuple[Summary, Store]]
 
 
 def best_first(summary: Summary) -> list[TrialRecord]:
-    """Measured trials, the selected one first, then by rank, then those that may not win."""
+    """Return complete trials: the selected one, then by rank, then those that may not win."""
     done = [trial for trial in summary.trials if trial.status == "complete" and trial.outcome is not None]
     order = [summary.selected.trial, *(trial.id for trial in ranked(list(summary.trials)))]
     return sorted(done, key=lambda trial: (order.index(trial.id) if trial.id in order else len(order), trial.number))
 
 
 def patterns(sources: Sources, confirmation: Confirmation | None, heads: int | None) -> tuple[Pattern, ...]:
-    """The winner, the best of every other method and the random controls; seeds of one kind as a mean.
+    """Return the patterns of the winner, of the best ticket of every other method, and of the random controls.
 
-    `sources` begins with the search itself; those of other seeds follow.
+    Tickets that differ only in their seed are averaged. `sources` begins with the search itself, then other seeds.
     """
     summary, store = sources[0]
     found: dict[str, Pattern] = {}
@@ -145,7 +145,7 @@ def patterns(sources: Sources, confirmation: Confirmation | None, heads: int | N
             found[trial.title] = _pattern(trial.id, trial.title or trial.method, masks, heads)
         if len(found) == MOST_PATTERNS - 1:
             break
-    # Those like other tickets than the winner have other counts: no mean over seeds.
+    # Random tickets like other trials have other counts, so they do not enter the mean.
     winners = [control.outcome for control in summary.controls if control.kind == "random" and control.like is None]
     digests = [outcome.draw_digest for outcome in winners if outcome.draw_digest is not None]
     digests += _confirmed_random(confirmation, store)
@@ -156,7 +156,7 @@ def patterns(sources: Sources, confirmation: Confirmation | None, heads: int | N
 
 
 def _masks_like(trial: TrialRecord, sources: Sources) -> Iterator[Mask]:
-    """The mask of a trial, and those of trials with its settings under other seeds; a point drawn twice counts once."""
+    """The masks of a trial and of trials with the same settings and other seeds; equal draws count once."""
     wanted = _without_seeds(trial)
     for summary, store in sources:
         seen: set[str] = set()
@@ -175,7 +175,7 @@ def _without_seeds(trial: TrialRecord) -> dict[str, object]:
 
 
 def _confirmed_random(confirmation: Confirmation | None, store: Store) -> Iterator[str]:
-    """The random tickets of a confirmation, found above the stages that trained them."""
+    """The random tickets of a confirmation: the upstream masks of their trainings."""
     for model in confirmation.models if confirmation is not None else ():
         for run in model.runs if model.kind == "random" else ():
             if run.retrain_digest is None:
@@ -200,7 +200,7 @@ def _pattern(name: str, title: str, masks: Sequence[Mask], heads: int | None) ->
 
 
 def distances(summary: Summary, settings: Mapping[str, Settings], store: Store) -> tuple[MaskDistances, ...]:
-    """The searches of the best trials, one of each, as far as any trial has taken them."""
+    """Return the mask distances in the searches of the best trials, as far as any trial has computed them."""
     chosen: dict[str, tuple[TrialRecord, StageResult]] = {}
     longest: dict[str, Trajectory] = {}
     for trial in best_first(summary):
@@ -242,7 +242,7 @@ def _distances(trial: TrialRecord, result: StageResult, trajectory: Trajectory, 
 
 
 def _between(masks: Tensor) -> Tensor:
-    """Normalised Hamming distance of every row to every other."""
+    """Normalised Hamming distances between all rows."""
     kept = masks.double()
     return (kept @ (1 - kept).T + (1 - kept) @ kept.T) / masks.shape[1]
 

@@ -45,7 +45,7 @@ class Metric:
         headline: Whether it belongs on the one line that is printed for a finished trial.
         confirmed: Whether `confirm` estimates and tests it over seeds.
         column: Its header in the closing table, the report and compare; empty for no column.
-        group: Whether the column stands with the accuracies (`own`) or with the sizes (`size`).
+        group: Whether its column is with the accuracies (`own`) or with the sizes (`size`).
         digits: Digits behind the decimal point.
         interval: How the column shows the values of `low/<name>` and `high/<name>`.
         said: Its name in a sentence, such as "under attack"; empty if sentences leave it out.
@@ -125,7 +125,7 @@ def register(metric: Metric) -> None:
 
 
 def table() -> tuple[Metric, ...]:
-    """All rows: those of the package, then those of the modules that TUNE_TICKETS_METRICS names."""
+    """Return all rows: those of the package, then those of the modules in TUNE_TICKETS_METRICS."""
     for name in filter(None, map(str.strip, os.environ.get(METRICS_VARIABLE, "").split(","))):
         if name not in _loaded:
             _loaded.add(name)  # before the import: the module may look at the table itself
@@ -141,7 +141,7 @@ def table() -> tuple[Metric, ...]:
 
 
 def find(name: str) -> Metric | None:
-    """The row of a metric by its name in the summary; None if there is none.
+    """Return the row of a metric by its name in the summary; None if it has none.
 
     A metric of a further task (`transfer/<task>/clean`) and a mean over tasks (`mean/clean`) have the row of `clean`.
     """
@@ -183,24 +183,24 @@ def attack_bounds(accuracies: Mapping[str, float]) -> dict[str, float]:
 
 
 def lower_is_better(name: str) -> bool:
-    """Whether less of a metric is better."""
+    """Whether lower values of a metric are better."""
     row = find(name)
     return row is not None and row.better == "lower"
 
 
 def headline(metrics: Mapping[str, float]) -> dict[str, float]:
-    """The metrics that fit on a line: clean accuracy, accuracy under each attack and on each OOD twin."""
+    """Return the metrics for one line: clean accuracy, accuracy under each attack and on each OOD twin."""
     rows = [row for row in table() if row.headline]
     return {name: value for name, value in metrics.items() if any(row.names(name) for row in rows)}
 
 
 def is_confirmed(name: str) -> bool:
-    """Whether a confirmation estimates the metric over seeds; metrics of further tasks are left out."""
+    """Whether a confirmation estimates the metric over seeds. Metrics of further tasks are left out."""
     return any(row.confirmed and row.names(name) for row in table())
 
 
 def outcome_values(outcome: Any) -> dict[str, float]:  # noqa: ANN401 - an Outcome; records import this module
-    """All metrics of an `Outcome` as one flat mapping, those of further tasks last."""
+    """Return all metrics of an `Outcome` as one flat mapping, those of further tasks last."""
     flat = dict(_read(table(), outcome, outcome.attacks, outcome.ood))
     found = {transfer.name: outcome_values(transfer.outcome) for transfer in outcome.transfers}
     further = {f"transfer/{task}/{name}": value for task, each in found.items() for name, value in each.items()}
@@ -211,7 +211,7 @@ def outcome_values(outcome: Any) -> dict[str, float]:  # noqa: ANN401 - an Outco
 
 
 def epoch_values(figures: Any) -> dict[str, float]:  # noqa: ANN401 - an EpochFigures; records import this module
-    """The metrics that are known after every epoch."""
+    """Return the metrics that are known after every epoch."""
     return dict(_read([row for row in table() if row.epoch], figures, figures.attacks, ()))
 
 
@@ -228,11 +228,11 @@ def _read(
 
 
 def objective_names(threats: Iterable[str], twins: Iterable[str], tasks: Iterable[str]) -> tuple[str, ...]:
-    """The metrics that an objective may name in an experiment with these threat models, OOD twins and further tasks."""
+    """Return the metrics that an objective may name, given the threat models, OOD twins and further tasks."""
     members, tasks = {_THREAT: tuple(threats), _TWIN: tuple(twins)}, tuple(tasks)
     own: list[str] = []
     stems = [row.name.split("/")[0] for row in table()]
-    # For people: accuracies first, a mean before its members.
+    # As people read it: accuracies first, a mean before its members.
     order = sorted(table(), key=lambda row: (not row.confirmed, stems.index(row.name.split("/")[0]), row.family != ""))
     for row in order:
         if row.objective and not (row.name == "ood" and not members[_TWIN]):
@@ -249,7 +249,7 @@ def _differs_by_task(name: str) -> bool:
 
 
 def shown(row: Metric, source: object, plus_minus: str = "±") -> str | None:
-    """The text of a cell with its interval; None if the metric was not measured."""
+    """Return the text of a table cell, with the interval; None if the metric was not measured."""
     value = row.read(source)
     if not isinstance(value, float | int):
         return None
@@ -350,7 +350,7 @@ for _row in (
 
 
 def mean_aua(attacks: Iterable[Any]) -> float | None:
-    """The mean accuracy under several attacks; None without attacks."""
+    """Return the mean accuracy under several attacks; None without attacks."""
     return _mean([attack.accuracy_under_attack for attack in attacks])
 
 

@@ -15,13 +15,13 @@ from tune_tickets.results.records import Confirmation, ConfirmedModel
 
 MOST_THREATS, MOST_TASKS = 3, 4
 CROWD = 15
-"""Models beyond which the bars of those in the middle step back."""
+"""With more models, the bars of most of them are faint."""
 Bar = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class FrontPoint:
-    """A model in the plane of the two accuracies, in %; bars are the ends of intervals."""
+    """A model by its two accuracies in %; bars are the ends of intervals."""
 
     name: str
     kind: str
@@ -35,7 +35,7 @@ class FrontPoint:
 
 
 def front_of(points: Iterable[FrontPoint]) -> list[FrontPoint]:
-    """The tickets that no other beats: none is at least as good in both accuracies and better in one."""
+    """Return the tickets that no other ticket dominates: at least as good in both accuracies, better in one."""
     tickets = [point for point in points if point.kind == "ticket"]
     best = [one for one in tickets if not any(_beats(other, one) for other in tickets)]
     return sorted(best, key=lambda point: (point.clean, -point.aua))
@@ -47,7 +47,7 @@ def _beats(one: FrontPoint, other: FrontPoint) -> bool:
 
 
 def front_panels(evidence: Evidence) -> list[tuple[str, list[FrontPoint]]]:
-    """The planes to be drawn: the mean over attacks, every attack, further tasks, what was confirmed on report rows."""
+    """Return the panels: the mean over attacks, every attack, further tasks, and the confirmation on report rows."""
     own = [model for model in evidence.measured if model.own and "clean" in model.metrics and "aua" in model.metrics]
     if not any(model.kind == "trial" for model in own):
         raise NothingToDraw("no trial was measured under attack")
@@ -65,7 +65,7 @@ def front_panels(evidence: Evidence) -> list[tuple[str, list[FrontPoint]]]:
 
 
 def _on_further_tasks(models: Sequence[Measured], selected: str | None) -> list[tuple[str, list[FrontPoint]]]:
-    """A plane per task of `transfer:`, which shares no axis with the search's own: other rows, other classes."""
+    """A panel per task of `transfer:`, with its own axes, because rows and classes differ."""
     found = []
     for task in list(dict.fromkeys(task for model in models for task in model.tasks))[:MOST_TASKS]:
         there = [replace(model, metrics=model.tasks[task]) for model in models if "aua" in model.tasks.get(task, {})]
@@ -98,7 +98,7 @@ def _point(model: Measured, aua: str, attacks: Sequence[str], selected: str | No
 
 
 def _bar(model: Measured, names: Sequence[str]) -> Bar | None:
-    """The interval of a figure; of a mean the mean of the ends, which is never too narrow."""
+    """The interval of a metric. For a mean it is the mean of the ends, which is never too narrow."""
     ends = [(model.metrics.get(f"low/{name}"), model.metrics.get(f"high/{name}")) for name in names]
     known = [(low, high) for low, high in ends if low is not None and high is not None]
     if not known or len(known) < len(names):
@@ -107,7 +107,7 @@ def _bar(model: Measured, names: Sequence[str]) -> Bar | None:
 
 
 def confirmed_points(confirmation: Confirmation, models: Sequence[Measured], selected: str | None) -> list[FrontPoint]:
-    """The models of a confirmation: means over seeds with their 95% intervals, as far as they lie in 0 to 100%."""
+    """Return the models of a confirmation: means over seeds with their 95% intervals, cut at 0 and 100%."""
     sparsity = {model.name: model.metrics.get("sparsity", 0.0) for model in models}
     return [
         FrontPoint(
@@ -126,7 +126,7 @@ def confirmed_points(confirmation: Confirmation, models: Sequence[Measured], sel
 
 
 def _within(interval: Bar | None) -> Bar | None:
-    """Over a few seeds a t interval reaches far beyond what an accuracy can be; drawn whole it would dwarf the rest."""
+    """Cut an interval at 0 and 100%: over a few seeds a t interval is much wider than that."""
     return None if interval is None else (max(interval[0], 0.0), min(interval[1], 100.0))
 
 
@@ -135,7 +135,7 @@ def _estimated(model: ConfirmedModel) -> bool:
 
 
 def front_figure(planes: Sequence[tuple[str, Sequence[FrontPoint]]]) -> Figure:
-    """One panel per plane with a colour bar for all of them."""
+    """Draw one panel per plane, with one colour bar."""
     figure, axes = panels(len(planes), columns=2, width=4.2, height=3.4)
     most = max([point.sparsity for _, points in planes for point in points] + [1.0])
     coloured: PathCollection | None = None
@@ -178,7 +178,7 @@ def _panel(axes: Axes, points: Sequence[FrontPoint], most: float) -> PathCollect
         group = [point for point in points if point.kind == kind]
         x, y = [point.clean for point in group], [point.aua for point in group]
         if group:
-            face = "none" if kind == "dense" else style.colour  # what lies below stays visible
+            face = "none" if kind == "dense" else style.colour  # hollow, so that points below stay visible
             axes.plot(x, y, ls="", marker=style.marker, mfc=face, mec=INK, ms=9, mew=1.3, zorder=5, label=name)
     chosen = [point for point in points if point.selected]
     if chosen:
@@ -199,7 +199,7 @@ def _bars(axes: Axes, point: FrontPoint, faint: bool) -> None:
 
 
 def _names(axes: Axes, best: Sequence[FrontPoint]) -> None:
-    """The members of the front by name; equals stand on one label."""
+    """Label the members of the front; equal points share a label."""
     places: dict[tuple[float, float], list[str]] = {}
     for point in best:
         places.setdefault((point.clean, point.aua), []).append(point.name)

@@ -1,4 +1,4 @@
-"""SRNets' figures: in and out of distribution over sparsity, mask training by its start, fixed and gradual sparsity."""
+"""The figures of SRNets: OOD accuracy over sparsity, mask training by its start, fixed and gradual sparsity."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ _FOLLOWED = (MaskTraining.name, OodCurve.name)
 
 
 def ood_panels(models: Sequence[Measured]) -> list[Panel]:
-    """Accuracy in distribution and on every twin over the parameters cut, a line per title (its Figs. 2 to 6)."""
+    """Return panels of accuracy on the task and on every twin over sparsity, a line per title (Figs. 2 to 6)."""
     twins = _twins_of(models)
     if not twins:
         raise NothingToDraw("the task has no OOD twins")
@@ -33,7 +33,7 @@ def ood_panels(models: Sequence[Measured]) -> list[Panel]:
 
 
 def start_of(settings: Mapping[str, Any]) -> str:
-    """From which point of the fine-tuning a mask training started."""
+    """Say from which point of the fine-tuning a mask training started."""
     if settings.get("method.paradigm") == "pretrained":
         return "pre-trained weights (fine-tuning step 0)"
     at = settings.get("method.start.at", "end")
@@ -43,9 +43,9 @@ def start_of(settings: Mapping[str, Any]) -> str:
 
 
 def start_panels(curves: Sequence[Curve]) -> tuple[str, list[Panel]]:
-    """The mask trainings with the most common loss and sparsity, a line per start, on ID rows and every twin (Fig. 7).
+    """Return panels of mask trainings with the most common loss and sparsity, a line per start (Fig. 7).
 
-    Without stages that followed them on twins there is one panel.
+    There is a panel for the task, and one for each twin that was measured.
     """
     trained = [curve for curve in curves if curve.stage == MaskTraining.name and curve.records]
     if not trained:
@@ -75,14 +75,14 @@ def _looks(curves: Sequence[Curve], name: str) -> tuple[Spread, ...]:
 
 
 def start_figure(heading: str, drawn: Sequence[Panel]) -> Figure:
-    """The mask of the target sparsity while it is trained."""
+    """Draw the accuracy of the mask during its training."""
     figure = series_figure(drawn, "step of the mask training", columns=3)
     figure.suptitle(heading, fontsize="medium")
     return figure
 
 
 def schedules(models: Sequence[Measured]) -> tuple[float, dict[str, dict[str, tuple[float, ...]]]]:
-    """Figures of trials with fixed and with gradual sparsity at the sparsity that most of them share (its Fig. 8)."""
+    """Return metrics of trials with fixed and with gradual sparsity, at the most common sparsity (Fig. 8)."""
     trained = [
         model
         for model in models
@@ -108,7 +108,7 @@ def schedules(models: Sequence[Measured]) -> tuple[float, dict[str, dict[str, tu
 
 
 def schedule_figure(sparsity: float, found: Mapping[str, Mapping[str, Sequence[float]]]) -> Figure:
-    """A group of bars per figure, with one standard deviation where there are several trials."""
+    """Draw a group of bars per metric, with one standard deviation if there are several trials."""
     figure, (axes,) = panels(1, columns=1, width=5.0, height=3.3)
     names = list(next(iter(found.values())))
     width = 0.8 / len(found)
@@ -149,7 +149,7 @@ def _loss_and_sparsity(curve: Curve) -> tuple[str, Any]:
 
 
 def _most_common(found: Sequence[Curve]) -> tuple[str, Any]:
-    """The loss and sparsity under which there are most different starts, then most curves."""
+    """The loss and sparsity with the most different starts, then the most curves."""
     starts: dict[tuple[str, Any], set[str]] = {}
     for curve in found:
         starts.setdefault(_loss_and_sparsity(curve), set()).add(start_of(curve.settings))

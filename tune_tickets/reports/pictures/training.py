@@ -13,13 +13,13 @@ from tune_tickets.results.metrics import attacks_in, label
 
 MOST_NAMED = 5
 _APART = 0.16
-"""Of an epoch: so far the bars of two models stand from each other."""
+"""Distance between the bars of two models, in epochs."""
 _FINETUNING = ("fine-tuning before pruning", "epoch")
 Named = tuple[str, Look, Curve]
 
 
 def named_curves(evidence: Evidence, stage: str, needed: str) -> tuple[list[Named], list[Curve]]:
-    """Of a stage the curves with a line of their own, winner and dense control first, and those left in grey."""
+    """Return the curves of a stage with their own lines, winner and dense control first, and the grey ones."""
     found = []
     for curve in evidence.curves:
         records = tuple(record for record in curve.records if needed in record)
@@ -48,7 +48,7 @@ def _name(curve: Curve, selected: str | None) -> str:
 
 
 def epoch_figure(evidence: Evidence) -> Figure:
-    """Clean accuracy and accuracy under the probe per epoch of retraining, side by side (RobustT Fig. 4)."""
+    """Draw clean accuracy and accuracy under the probe per epoch of retraining (RobustT Fig. 4)."""
     named, others = named_curves(evidence, Retrain.name, needed="probe")
     if not named:
         raise NothingToDraw("no retraining left records of its epochs")
@@ -64,7 +64,7 @@ def epoch_figure(evidence: Evidence) -> Figure:
 
 
 def attacked_epochs_figure(models: Sequence[Epochs], selected: str | None) -> Figure:
-    """Clean accuracy and accuracy under every attack per epoch, with 95% intervals (RobustT Fig. 4)."""
+    """Draw clean accuracy and accuracy under every attack per epoch, with 95% intervals (RobustT Fig. 4)."""
     drawn = [one for one in models if one.metrics]
     names = ["clean", *attacks_in(name for one in drawn for each in one.metrics for name in each)[:MOST_THREATS]]
     figure, axes = panels(len(names), columns=3 if len(names) == 3 else 2, width=3.9)
@@ -78,7 +78,7 @@ def attacked_epochs_figure(models: Sequence[Epochs], selected: str | None) -> Fi
 
 
 def _draw_epochs(axes: Axes, model: Epochs, name: str, place: float, selected: str | None) -> None:
-    """A line with bars, which stand a hair beside those of other models."""
+    """Draw a line with bars, slightly shifted so that bars of models do not overlap."""
     style = DENSE if model.model == "dense" else look(0)
     star = ", selected" if model.model == selected else ""
     known = [(epoch, each) for epoch, each in enumerate(model.metrics, start=1) if name in each]
@@ -98,7 +98,7 @@ def _draw_epochs(axes: Axes, model: Epochs, name: str, place: float, selected: s
 
 
 def loss_figure(evidence: Evidence) -> Figure:
-    """The training loss of every kind of training there was."""
+    """Draw the loss of every kind of training."""
     stages = sorted(dict.fromkeys(curve.stage for curve in evidence.curves), key=lambda stage: stage == Retrain.name)
     found = {stage: named_curves(evidence, stage, needed="loss") for stage in stages}
     found = {stage: curves for stage, curves in found.items() if curves[0]}
@@ -114,7 +114,7 @@ def loss_figure(evidence: Evidence) -> Figure:
 
 
 def draw_curves(axes: Axes, named: Sequence[Named], others: Sequence[Curve], value: str, x: str) -> None:
-    """Lines of their own above, all others below in grey under one label."""
+    """Draw the named curves above, all others below in grey under one label."""
     for name, style, curve in named:
         places, values = _points(curve, value, x)
         axes.plot(places, values, color=style.colour, ls=style.line, marker=style.marker, zorder=3, label=name)
