@@ -1,5 +1,6 @@
 """The runner of trials on Ray: it asks the broker."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -64,49 +65,43 @@ class BrokerRunner:
 
     def run(self, stage: Stage, on_record: OnRecord | None = None) -> StageResult:
         """Wait for a stage and follow its history."""
-        seen, launched = 0, False
+        return self._wait([stage], on_record)[0]
+
+    def run_all(self, stages: Sequence[Stage]) -> list[StageResult]:
+        """Request all stages at once, so that an autoscaler sees the whole demand, and wait for them."""
+        return self._wait(stages, None)
+
+    def _wait(self, stages: Sequence[Stage], on_record: OnRecord | None) -> list[StageResult]:
+        done: dict[str, StageResult] = {}
+        launched: set[str] = set()
+        seen = Counter[str]()
         try:
-            while not self.stopped:
-                reply: Reply = ray.get(self._broker.join.remote(stage, self._waiter, seen))
-                launched = launched or reply.launched
-                if reply.state == "failed":
-                    raise reply.lost or StageFailed(f"stage '{stage.name}' failed: {reply.error}")
-                for record in self._news(stage, reply, seen):
-                    seen += 1
-                    if on_record is not None:
-                        on_record(record)
-                if reply.result is not None:
-                    return replace(reply.result, computed=launched)
-            raise StageFailed(f"stage '{stage.name}' is no longer waited for")
+            while left := {stage.digest: stage for stage in stages if stage.digest not in done}:
+                if self.stopped:
+                    names = ", ".join(sorted({f"'{stage.name}'" for stage in left.values()}))
+                    raise StageFailed(f"waiting for stage {names} was stopped")
+                asked = [self._broker.join.remote(stage, self._waiter, seen[digest]) for digest, stage in left.items()]
+                for (digest, stage), reply in zip(left.items(), ray.get(asked), strict=True):
+                    if reply.launched:
+                        launched.add(digest)
+                    if reply.state == "failed":
+                        raise reply.lost or StageFailed(f"stage '{stage.name}' failed: {reply.error}")
+                    for record in self._news(stage, reply, seen[digest]):
+                        seen[digest] += 1
+                        if on_record is not None:
+                            on_record(record)
+                    if reply.result is not None:
+                        done[digest] = replace(reply.result, computed=digest in launched)
+            return [done[stage.digest] for stage in stages]
         finally:
-            self._broker.leave.remote(stage.digest, self._waiter)
+            for stage in stages:
+                self._broker.leave.remote(stage.digest, self._waiter)
 
     def _news(self, stage: Stage, reply: Reply, seen: int) -> list[dict[str, Any]]:
         """New records of the history. Before the stage has reported, the file belongs to another goal or attempt."""
         if reply.result is not None:
             return reply.result.history[seen:]
         return self._store.history(stage.name, stage.digest)[seen : reply.records] if reply.records > seen else []
-
-    def run_all(self, stages: Sequence[Stage]) -> list[StageResult]:
-        """Request all stages at once, so that an autoscaler sees the whole demand, and wait for them."""
-        done: dict[str, StageResult] = {}
-        launched: set[str] = set()
-        try:
-            while left := {stage.digest: stage for stage in stages if stage.digest not in done}:
-                if self.stopped:
-                    raise StageFailed(f"{len(left)} stages are no longer waited for")
-                asked = [self._broker.join.remote(stage, self._waiter, 0) for stage in left.values()]
-                for stage, reply in zip(left.values(), ray.get(asked), strict=True):
-                    if reply.launched:
-                        launched.add(stage.digest)
-                    if reply.state == "failed":
-                        raise reply.lost or StageFailed(f"stage '{stage.name}' failed: {reply.error}")
-                    if reply.result is not None:
-                        done[stage.digest] = replace(reply.result, computed=stage.digest in launched)
-            return [done[stage.digest] for stage in stages]
-        finally:
-            for stage in stages:
-                self._broker.leave.remote(stage.digest, self._waiter)
 
     def tell_values(self, values: tuple[float, ...]) -> None:
         """Tell all trials the objective values of a finished one."""

@@ -221,12 +221,15 @@ def _of_ticket(ticket: Ticket, subject: Subject, background: Background) -> Iter
 
 
 def _figures(outcome: Outcome) -> str:
-    measured: list[tuple[str, object, str, int]] = [("clean", outcome, "", outcome.clean.rows)]
-    measured += [(f"aua/{each.threat}", each, each.fingerprint[:16], each.rows) for each in outcome.attacks]
-    measured += [(f"ood/{twin.name}", twin, twin.metric, twin.rows) for twin in outcome.ood]
-    found = [(name, find(name), source, of, rows) for name, source, of, rows in measured]
-    lines = [(label(name), of, shown(row, source), rows) for name, row, source, of, rows in found if row is not None]
-    return _table(("figure", "fingerprint of the threat model, or metric of the twin", "value", "rows"), lines)
+    measured: list[tuple[str, str, object, str, int]] = [("clean", "", outcome, "", outcome.clean.rows)]
+    measured += [(f"aua/{each.threat}", "", each, each.fingerprint[:16], each.rows) for each in outcome.attacks]
+    measured += [(f"ood/{twin.name}", f" ({twin.metric})", twin, "", twin.rows) for twin in outcome.ood]
+    lines = [
+        (f"{label(name)}{note}", fingerprint, shown(row, source), rows)
+        for name, note, source, fingerprint, rows in measured
+        if (row := find(name)) is not None
+    ]
+    return _table(("metric", "fingerprint of the threat model", "value", "rows"), lines)
 
 
 def _limits(subject: Subject, background: Background) -> Iterator[str]:

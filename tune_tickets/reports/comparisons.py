@@ -107,13 +107,8 @@ def detectable_differences(measured: Outcome, other: Outcome | None) -> tuple[De
     return tuple(found)
 
 
-def ood_sentences(summary: Summary) -> Iterator[str]:
-    """Yield what a reader must know about the OOD columns."""
-    return (text for _, text in ood_claims(summary))
-
-
 def ood_claims(summary: Summary) -> Iterator[tuple[OodComparison | None, str]]:
-    """Yield the same sentences, each with its comparison, if any."""
+    """Yield what a reader must know about the OOD columns, each sentence with its comparison, if any."""
     if summary.uses_ood_information:
         yield None, MARK
     metrics = {twin.name: twin.metric for trial in summary.trials if trial.outcome for twin in trial.outcome.ood}

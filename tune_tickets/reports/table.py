@@ -12,7 +12,7 @@ from rich.text import Text
 from tune_tickets.config.training import ADVERSARIES
 from tune_tickets.engine.stage import ExtensibleStage, Stage
 from tune_tickets.reports.attacked import say
-from tune_tickets.reports.comparisons import ood_sentences, verdict
+from tune_tickets.reports.comparisons import ood_claims, verdict
 from tune_tickets.reports.pictures.evidence import stage_kind
 from tune_tickets.results.metrics import Metric, columns_of
 from tune_tickets.results.metrics import shown as cell_text
@@ -345,7 +345,7 @@ def print_table(summary: Summary, console: Console, top: int = TOP) -> None:
     say(console, summary.selected.reason, style="bold")
     if summary.selected.trial is not None:
         say(console, verdict(summary.selected.comparisons))
-    for line in ood_sentences(summary):
+    for _, line in ood_claims(summary):
         say(console, line)
 
 

@@ -113,7 +113,7 @@ def test_a_search_without_a_single_figure_has_a_page_too(results):
     failed = make_trial(0, status="failed", outcome=None, values=None, feasible=None, error="out of memory")
     summary = make_summary([failed], selected=None, controls=(), threat_models=())
     text = " ".join(Parsed(page_of(results(summary))).text)
-    assert "No trial was measured to its end." in text
+    assert "No trial is complete." in text
     assert "out of memory" in text
     assert "Nothing was attacked." in text
 
@@ -142,7 +142,7 @@ def test_what_was_searched_names_the_part_of_the_model_that_was_taken(results):
         file.write("task: {rows: {train: null}}\n")
     page = page_of(folder)
     assert "<dt>layers used</dt><dd>2</dd>" in page
-    assert "<dt>training rows</dt><dd>all that are left</dd>" in page
+    assert "<dt>training rows</dt><dd>all other rows</dd>" in page
 
 
 @pytest.mark.parametrize(
