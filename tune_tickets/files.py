@@ -57,7 +57,8 @@ def making(path: Path | str) -> Iterator[Path]:
 def put_in_place(made: Path, target: Path) -> None:
     """Move a finished file or folder to its final name, with its content and its name on disk when this returns."""
     for path in made.rglob("*") if made.is_dir() else ():
-        _sync(path)
+        if not path.is_symlink():
+            _sync(path)
     _sync(made)
     os.replace(made, target)
     sync_folder(target.parent)
