@@ -30,4 +30,4 @@ def test_a_broken_confirmation_says_what_to_do(results, capsys):  # noqa: F811
     folder = results(many(2))
     (folder / "confirm.json").write_text("{")
     assert ended(str(folder)) == 2
-    assert "Take it away, or run confirm again." in capsys.readouterr().err
+    assert "Remove it, or run confirm again." in capsys.readouterr().err

@@ -65,7 +65,7 @@ def test_a_store_that_is_not_the_drivers_is_no_store(ground, tmp_path):
     assert "--store" in problem
     (tmp_path / "store" / "nodes" / ground.token / "token").write_text("of another driver")
     [problem] = problems_here(ground, "node-1")
-    assert "shows something else there" in problem
+    assert "has a different content there" in problem
 
 
 def test_a_store_whose_protocol_is_unknown_there_is_a_problem_not_a_crash(ground):

@@ -200,5 +200,5 @@ def test_a_result_that_comes_out_differently_is_not_passed_off_as_the_one_promis
     runner = LocalRunner(store_url, short_pipeline().settings.resources)
     again = runner.run(short_pipeline().retrain(None))
     stage = Stage("retrain", {})
-    with pytest.raises(StoreError, match="came out differently"):
+    with pytest.raises(StoreError, match="with a different result"):
         Lost(stage, StageKey("retrain", again.key.digest, "other bits"), "a file is changed").check(again)

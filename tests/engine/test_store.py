@@ -12,7 +12,7 @@ from tests.stages import Stage
 from tune_tickets.engine.stage import StageKey
 from tune_tickets.engine.store import Store
 from tune_tickets.errors import StoreError
-from tune_tickets.results.folder import write_whole
+from tune_tickets.files import write_atomic
 
 STAGE = Stage("draw", {"kind": "random", "ratio": 0.5}, {"search": StageKey("search", "ab", "content-1")})
 
@@ -118,7 +118,7 @@ def test_a_write_is_on_disk_with_its_name_when_it_returns(store, tmp_path, monke
     monkeypatch.setattr(os, "fsync", synced)
     monkeypatch.setattr(os, "replace", moved)
     store.write(f"{store.root}/new/result.json", b"{}")
-    write_whole(tmp_path / "config.yaml", "name: x")
+    write_atomic(tmp_path / "config.yaml", "name: x")
     assert steps == ["file", "move", "folder"] * 2
 
 

@@ -57,8 +57,8 @@ def test_in_a_results_folder_figures_come_with_fingerprints_intervals_and_rows(m
     write_summary(make_summary([make_trial(0, outcome=outcome)]), file.parent)
     (file.parent / "config.yaml").write_text("task: {source: bundled/rotten-tomatoes}\n")
     header, body = read(export_ticket(str(file.parent), "pruned"))
-    assert "| clean accuracy |  | 84.0% \\(75.0 to 90.0\\) | 100 |" in body
-    assert "| accuracy under textfooler/minilm | f00d | 23.0% \\(10.0 to 40.0\\) | 4 |" in body
+    assert "| clean accuracy, % |  | 84.0 ±7.5 | 100 |" in body
+    assert "| accuracy under textfooler/minilm, % | f00d | 23.0 \\[10.0\\-40.0\\] | 4 |" in body
     (entry,) = header["model-index"]
     assert entry["results"][0]["dataset"]["type"] == "bundled/rotten-tomatoes"
     assert entry["results"][0]["metrics"] == [{"type": "accuracy", "value": 0.84}]

@@ -2,7 +2,7 @@ import pytest
 
 from tests.reports.conftest import make_outcome, make_summary, make_trial, make_twin
 from tests.reports.test_table import drawn, row_of
-from tune_tickets.reports.comparisons import detectable_differences, ood_comparisons, ood_sentences
+from tune_tickets.reports.comparisons import detectable_differences, ood_claims, ood_comparisons
 from tune_tickets.reports.table import groups, rows
 from tune_tickets.results.records import ControlRecord, OodComparison, Selection
 from tune_tickets.results.statistics import detectable, detectable_paired
@@ -60,13 +60,13 @@ def test_sentences_say_what_was_seen_compared_and_detectable():
     summary = summary.model_copy(
         update={"selected": Selection(trial="t0", ticket="ticket", reason="Best.", ood=(comparison,))}
     )
-    mark, compared, shown = ood_sentences(summary)
+    mark, compared, shown = (text for _, text in ood_claims(summary))
     assert mark.startswith("uses_ood_information")
     assert "the selected ticket differs from dense (+40.0 points of accuracy, McNemar p = 0.021)" in compared
     assert "clean 10.0 points (256 rows), ood/hans" in shown
     assert "(20 rows, paired)" in shown
     assert mark in drawn(summary, 120)
-    assert list(ood_sentences(make_summary([make_trial(0)]))) == []
+    assert list(ood_claims(make_summary([make_trial(0)]))) == []
 
 
 def test_beside_a_twin_measured_by_weighted_f1_the_task_is_measured_so_too():

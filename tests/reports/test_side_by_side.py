@@ -104,14 +104,17 @@ def test_other_rows_or_rows_that_are_not_named_give_a_note_in_place_of_a_test(fo
         "Clean%: A and B were measured on different rows.",
         "textfooler/minilm: A and B were measured on different rows, so there is no paired test of them.",
     )
-    assert "textfooler/minilm: B and C do not both name the rows they were measured on, so" in " ".join(found.notes)
+    assert "textfooler/minilm: B and C do not both say which rows they were measured on, so" in " ".join(found.notes)
 
 
 def test_an_experiment_without_a_winner_or_end_says_so(folder):
     nothing = Selection(trial=None, ticket=None, reason="None of the 2 measured tickets may win.")
     path = folder("two", make_attack(), status="interrupted")
     experiments = read_finished([folder("one", make_attack()), path])
-    assert "B was interrupted before its trials were done: more may be in it." in side_by_side(experiments).notes
+    assert (
+        "B was interrupted before all its trials were done: more trials could find better tickets."
+        in side_by_side(experiments).notes
+    )
     write_summary(experiments[1].summary.model_copy(update={"selected": nothing}), path)
     experiments = read_finished([experiments[0].folder, path])
     assert "B has no winner: None of the 2 measured tickets may win." in side_by_side(experiments).notes
@@ -131,7 +134,7 @@ def test_settings_that_differ_are_listed_with_the_winners_values(folder):
     narrow = printed(experiments, 40)
     assert "…" not in narrow[narrow.index("What differs") :]
     text = printed(experiments)
-    assert "2 more belong to some of the experiments only, such as method.gamma" in text
+    assert "2 more settings exist only in some of the experiments, such as method.gamma" in text
     same = read_finished(
         [experiments[0].folder, folder("again", make_attack(), yaml=EARLYROBUST.replace("0.2", "0.3"))]
     )
@@ -167,7 +170,7 @@ def test_the_markdown_page_has_one_table_with_whole_headers(folder):
         "| * A trial 3 | earlyrobust | 0.530 | 84.4 ±4.5 | 23.0 [15.8-32.2] | 74.5 | 1023.4 | 16.7 |"
     )
     assert "- textfooler/minilm: the winner of A cannot be told from that of B (+0.0 points, p = 1.000)." in page
-    assert "No setting that all of them have differs." in page
+    assert "All settings that they share are equal." in page
 
 
 @pytest.mark.parametrize("width", [80, 100])

@@ -145,6 +145,30 @@ def test_other_processes_import_what_the_variable_names(robust_gap):
     assert done.stdout.strip() == "lower"
 
 
+@pytest.mark.parametrize(
+    ("name", "shown", "whose"),
+    [
+        ("clean", "clean accuracy, %", ""),
+        ("aua", "accuracy under attack, %", ""),
+        ("aua/textfooler/cf8", "accuracy under textfooler/cf8, %", "textfooler/cf8"),
+        ("ood/hans", "hans (OOD), %", "hans"),
+        ("ood/hans/lexical", "ood/hans/lexical", "hans"),
+        ("sparsity/heads", "attention heads cut, %", ""),
+        ("transfer/qa/clean", "transfer/qa/clean", ""),
+        ("no_such_metric", "no_such_metric", ""),
+    ],
+)
+def test_pictures_call_a_metric_what_its_row_says(name, shown, whose):
+    assert (metrics.label(name), metrics.member(name)) == (shown, whose)
+
+
+def test_attacks_and_twins_are_found_among_the_names_of_metrics():
+    names = ["clean", "aua", "ood/hans", "low/aua/a", "aua/a", "aua/b/1", "aua/a", "ood/hans/lexical", "ood"]
+    assert metrics.attacks_in(names) == ["aua/a", "aua/b/1"]
+    assert metrics.twins_in(names) == ["ood/hans"]
+    assert metrics.attack_bounds({"a": 10.0, "b/1": 20.0}) == {"aua/a": 10.0, "aua/b/1": 20.0, "aua": 15.0}
+
+
 def test_a_module_that_is_missing_is_named(monkeypatch):
     monkeypatch.setenv("TUNE_TICKETS_METRICS", "no_such_module")
     with pytest.raises(ConfigError, match="TUNE_TICKETS_METRICS names 'no_such_module', which cannot be imported"):

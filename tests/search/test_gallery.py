@@ -333,4 +333,4 @@ def test_an_impatient_ctrl_c_costs_the_pictures_alone(folder, monkeypatch):
     monkeypatch.setattr(gallery, "draw_gallery", interrupted)
     files, (problem,) = draw_pictures(folder.results, make_summary([make_measured_trial(folder)]))
     assert files == {}
-    assert problem == f"The pictures were not drawn; to have them: tune-tickets pictures {folder.results.folder}"
+    assert problem == f"The pictures were not drawn; to draw them: tune-tickets pictures {folder.results.folder}"

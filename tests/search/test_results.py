@@ -81,7 +81,7 @@ def test_of_a_trial_that_was_tried_again_the_last_record_counts(results):
 def test_a_folder_whose_search_has_not_ended_says_so_when_its_ticket_is_asked_for(tmp_path):
     assert best_ticket(str(tmp_path)) == str(tmp_path), "a transformers folder, perhaps"
     (tmp_path / "config.yaml").touch()
-    with pytest.raises(TicketsError, match=r"has not ended\. Go on by tune-tickets resume"):
+    with pytest.raises(TicketsError, match=r"has not ended\. Resume it: tune-tickets resume"):
         best_ticket(str(tmp_path))
 
 

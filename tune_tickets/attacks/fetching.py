@@ -3,7 +3,6 @@
 import hashlib
 import http.client
 import json
-import os
 import shutil
 import tarfile
 import urllib.error
@@ -29,6 +28,7 @@ from tune_tickets.attacks.resolver import (
 )
 from tune_tickets.attacks.resource_table import SENTENCE_ENCODER, Resource
 from tune_tickets.errors import ResourceError
+from tune_tickets.files import making, put_in_place, remove, write_atomic
 
 Progress = Callable[[int, int | None], None]
 """Called with the bytes that are here and, if known, the bytes in all."""
@@ -55,7 +55,7 @@ def download(url: str, target: Path, sha256: str | None, progress: Progress = _u
     if sha256 not in (None, digest):
         part.unlink()
         raise ResourceError(f"{url} has sha256 {digest}, expected was {sha256}: it is another file, and was not kept")
-    os.replace(part, target)
+    put_in_place(part, target)
 
 
 def _receive(url: str, part: Path, progress: Progress) -> None:
@@ -124,7 +124,7 @@ def fetch(resource: Resource, folder: Path, progress: Progress = _unheard) -> Fo
         try:
             kept = kept_in(resource, folder)
         except Damaged as damage:
-            _remove(damage.path)
+            remove(damage.path)
             kept = None
         if kept is not None:
             return kept
@@ -147,11 +147,8 @@ def _from_url(resource: Resource, folder: Path, progress: Progress) -> None:
     archive = folder / resource.file
     download(resource.url, archive, resource.sha256, progress)
     if archive.name.endswith(".tar.gz"):
-        making = folder / f".unpacking-{resource.option}"
-        _remove(making)
-        with tarfile.open(archive) as tar:
-            tar.extractall(making, filter="data")  # refuses paths that lead outside
-        os.replace(making, folder / resource.folder)
+        with making(folder / resource.folder) as new, tarfile.open(archive) as tar:
+            tar.extractall(new, filter="data")  # refuses paths that lead outside
         archive.unlink()
 
 
@@ -160,32 +157,34 @@ def _from_hub(resource: Resource, target: Path) -> None:
 
     name = hub_id(resource)
     assert name is not None
-    making = target.with_name(f".fetching-{target.name}")  # what is in it already is not fetched again
+    part = target.with_name(f".fetching-{target.name}")  # what is in it already is not fetched again
     try:
-        snapshot_download(name, local_dir=making, allow_patterns=list(_HUB_FILES))
+        snapshot_download(name, local_dir=part, allow_patterns=list(_HUB_FILES))
     except (OSError, ValueError) as error:
         raise ResourceError(f"the hub model {name} cannot be fetched ({str(error).splitlines()[0]})") from None
-    _remove(making / ".cache")
-    os.replace(making, target)
+    remove(part / ".cache")
+    put_in_place(part, target)
 
 
 def _copy(found: Found, resource: Resource, folder: Path) -> Found:
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / _LOCK):
-        making = folder / f".copying-{resource.option}"
-        _remove(making)
-        if found.path.is_file():
-            shutil.copyfile(found.path, making)
-        else:
-            beside = [file.name for pattern in _HUB_FILES for file in found.path.glob(pattern)] if resource.hub else []
-            for member in {*found.members, *beside}:
-                (making / member).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(found.path / member, making / member)
         names = kept_names(resource)
-        for name in names:
-            _remove(folder / name)
-        os.replace(making, folder / (names[-1] if making.is_file() else names[0]))
+        with making(folder / (names[-1] if found.path.is_file() else names[0])) as new:
+            _copy_members(found, resource, new)
+            for name in names:
+                remove(folder / name)
         return _kept(resource, folder)
+
+
+def _copy_members(found: Found, resource: Resource, target: Path) -> None:
+    if found.path.is_file():
+        shutil.copyfile(found.path, target)
+        return
+    beside = [file.name for pattern in _HUB_FILES for file in found.path.glob(pattern)] if resource.hub else []
+    for member in {*found.members, *beside}:
+        (target / member).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(found.path / member, target / member)
 
 
 def _kept(resource: Resource, folder: Path) -> Found:
@@ -200,13 +199,4 @@ def _kept(resource: Resource, folder: Path) -> Found:
 
 
 def _write(folder: Path, sums: dict[str, str]) -> None:
-    temporary = folder / f".{SUMS_FILE}"
-    temporary.write_text(json.dumps(sums, indent=1, sort_keys=True), encoding="utf-8")
-    temporary.replace(folder / SUMS_FILE)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+    write_atomic(folder / SUMS_FILE, json.dumps(sums, indent=1, sort_keys=True))

@@ -4,7 +4,6 @@ import io
 import json
 import os
 import shutil
-import uuid
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from tune_tickets.attacks.resolver import Found, open_member, read_member, resolve, resources_folder
 from tune_tickets.attacks.resource_table import CACHE_VARIABLE
 from tune_tickets.errors import ResourceError
+from tune_tickets.files import making
 
 _Vectors = NDArray[np.float32]
 _PLACES = ("TUNE_TICKETS_TAGGER", "TUNE_TICKETS_TAGSET", CACHE_VARIABLE, "NLTK_DATA")
@@ -176,17 +176,21 @@ def _nltk_folder(found: Found) -> Path:
         return found.path.resolve()
     folder = resources_folder() / "unpacked" / found.identity.replace(" sha256:", "-")
     if not folder.is_dir():
-        making = folder.with_name(f".{folder.name}-{uuid.uuid4().hex[:8]}")
-        making.mkdir(parents=True)
-        for member in found.members:
-            with open_member(found.path, member) as source, (making / member).open("wb") as target:
-                shutil.copyfileobj(source, target)
-        (making / "lexnames").write_text(lexnames(), encoding="ascii")
         try:
-            os.replace(making, folder)
-        except OSError:  # another process was faster
-            shutil.rmtree(making)
+            with making(folder) as new:
+                _unpack(found, new)
+        except OSError:
+            if not folder.is_dir():  # another process was not faster
+                raise
     return folder.resolve()
+
+
+def _unpack(found: Found, folder: Path) -> None:
+    folder.mkdir()
+    for member in found.members:
+        with open_member(found.path, member) as source, (folder / member).open("wb") as target:
+            shutil.copyfileobj(source, target)
+    (folder / "lexnames").write_text(lexnames(), encoding="ascii")
 
 
 def lexnames() -> str:

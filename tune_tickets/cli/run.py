@@ -135,7 +135,8 @@ def confirm(
     if offline:
         go_offline()
     from tune_tickets.config import load_experiment
-    from tune_tickets.results.folder import finished_results, write_whole
+    from tune_tickets.files import write_atomic
+    from tune_tickets.results.folder import finished_results
     from tune_tickets.results.summary import read_summary
 
     summary = read_summary(results)
@@ -155,7 +156,7 @@ def confirm(
     with place.alone():
         with make_view(0, console) as view:
             found = confirm_tickets(experiment, summary, place, top, seeds, rows, view.handle)
-        write_whole(place.confirmation, found.model_dump_json(indent=2) + "\n")
+        write_atomic(place.confirmation, found.model_dump_json(indent=2) + "\n")
         pictures, undrawn = draw_pictures(place, summary)  # again, with means and deviations over the seeds
         report = leave_report(place.folder)
         files = {place.confirmation.name: place.confirmation} | pictures | report.files

@@ -98,7 +98,7 @@ def export(
         go_offline()
     from tune_tickets.export.card import FILE
     from tune_tickets.export.exporting import export_ticket
-    from tune_tickets.reports.table import say
+    from tune_tickets.reports.attacked import say
     from tune_tickets.results.folder import best_ticket
 
     steps = Console(stderr=True)

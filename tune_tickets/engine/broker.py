@@ -1,4 +1,4 @@
-"""The broker: one named actor that gives each stage to exactly one Ray task, however many trials wait for it."""
+"""The broker: one named actor that gives each stage to exactly one Ray task, for any number of waiting trials."""
 
 import asyncio
 import json
@@ -11,8 +11,7 @@ from typing import Any, Literal
 import ray
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from tune_tickets.config.search import Resources
-from tune_tickets.engine.execution import execute
+from tune_tickets.engine.execution import Resources, execute
 from tune_tickets.engine.lease import LeaseHeld, holder_of
 from tune_tickets.engine.node import check_node
 from tune_tickets.engine.quarantine import Lost, finished, lost
@@ -22,14 +21,14 @@ from tune_tickets.errors import StoreError
 
 POLL_SECONDS = 2.0
 HEARTBEAT_SECONDS = 120.0
-"""A trial is silent while the driver waits for a tracking server, and while its process is started again."""
+"""Long enough for a driver that waits for a tracking server, and for a trial whose process restarts."""
 FORCE_SECONDS = 10.0
 LEASE_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What a waiting trial is told."""
+    """The answer to a waiting trial."""
 
     state: Literal["done", "failed", "running", "queued"]
     launched: bool = False
@@ -37,12 +36,12 @@ class Reply:
     result: StageResult | None = None
     error: str | None = None
     lost: Lost | None = None
-    """What the stage could not read and how to get it back, if that is why it failed."""
+    """What the stage could not read and how to compute it again, if that is why it failed."""
 
 
 @dataclass
 class _Running:
-    """A stage under way and who waits for it (waiter -> time of the last sign of life)."""
+    """A running stage and who waits for it (waiter -> time of the last heartbeat)."""
 
     stage: Stage
     ref: Any
@@ -53,13 +52,13 @@ class _Running:
     records: int = 0
     cancelled_at: float | None = None
     counted: float | None = None
-    """Until when its time has been counted; None before its task has begun."""
+    """Up to when its computing time is counted; None before its task starts."""
     reply: Reply | None = None
 
 
 @dataclass
 class _Elsewhere:
-    """A stage that a process outside of this cluster computes, and who waits for it here."""
+    """A stage that is computed outside this cluster, and who waits for it here."""
 
     stage: Stage
     where: str
@@ -67,7 +66,7 @@ class _Elsewhere:
 
 
 def compute(broker: Any, stage: Stage, resources: Resources, store_url: str, owner: str) -> StageResult:  # noqa: ANN401
-    """The body of every stage task."""
+    """The Ray task of a stage."""
     broker.note.remote(stage.digest, 0, 0, 0)
     check_node()
 
@@ -78,17 +77,17 @@ def compute(broker: Any, stage: Stage, resources: Resources, store_url: str, own
         return execute(stage, resources, store_url, note, owner)
     except KeyboardInterrupt as cancelled:
         if _cut_an_import(cancelled):
-            os._exit(1)  # half of torch would break every later stage in this process
+            os._exit(1)  # a half-imported torch would break every later stage in this process
         raise
 
 
 def _cut_an_import(error: BaseException) -> bool:
-    """Whether the code of a module was being executed."""
+    """Whether the error interrupted the import of a module."""
     return any(frame.f_code.co_name == "<module>" for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
 class Broker:
-    """Async actor. Its memory holds only what is under way: started again, it finds all the rest in the store."""
+    """Async actor. Only running stages are in its memory; after a restart it reads the rest from the store."""
 
     def __init__(self, store_url: str, resources: Resources) -> None:
         self._store = Store(store_url)
@@ -97,7 +96,7 @@ class Broker:
         self._elsewhere: dict[str, _Elsewhere] = {}
         context = ray.get_runtime_context()
         self._owner = f"{context.get_node_id()}/{context.get_actor_id()}"
-        """The same when it is started again, and different on every cluster."""
+        """The same after a restart, and different on every cluster."""
         self._kept = f"{self._store.folder(BROKERS, digest_of(self._owner)[:16])}/values.json"
         self._values = self._read_values()
         self._seconds = 0.0
@@ -105,13 +104,13 @@ class Broker:
             num_cpus=resources.cpus,
             num_gpus=resources.gpus,
             max_retries=resources.retries,
-            # Not the placement group of the trial that happens to ask: stages compete for the whole cluster.
+            # Not in the placement group of the trial that asks: stages compete for the whole cluster.
             scheduling_strategy=PlacementGroupSchedulingStrategy(placement_group=None),  # type: ignore[arg-type]
         )
         self._reaper: asyncio.Task[None] | None = None
 
     async def join(self, stage: Stage, waiter: str, seen: int) -> Reply:
-        """Wait for a stage, starting it if nobody has; answers when something changed, or after a short while."""
+        """Wait for a stage and start it if needed. Returns when something has changed, or after a few seconds."""
         self._reaper = self._reaper or asyncio.create_task(self._reap())
         running, launched = self._running.get(stage.digest), False
         if running is None:
@@ -136,7 +135,7 @@ class Broker:
         return Reply("running", launched, running.records)
 
     async def _is_elsewhere(self, stage: Stage, waiter: str) -> bool:
-        """Whether another cluster, or what a dead driver has left behind, computes the stage; waits a moment then."""
+        """Whether another cluster or a worker of a dead driver computes the stage. If so, wait a moment."""
         holder = holder_of(self._store, stage, self._owner)
         if holder is None:
             self._elsewhere.pop(stage.digest, None)
@@ -147,7 +146,7 @@ class Broker:
         return True
 
     async def leave(self, digest: str, waiter: str) -> None:
-        """A trial no longer waits; a stage that nobody waits for is cancelled."""
+        """Stop waiting. A stage that nobody waits for is cancelled."""
         running = self._running.get(digest)
         if digest in self._elsewhere:
             self._elsewhere[digest].waiters.discard(waiter)
@@ -155,18 +154,18 @@ class Broker:
             self._cancel(running)
 
     async def note(self, digest: str, done: int, total: int, records: int) -> None:
-        """A stage tells how far it is, for the first time when its task begins."""
+        """Receive the progress of a stage; the first call comes when its task starts."""
         running = self._running.get(digest)
         if running is not None:
             running.counted = running.counted or time.monotonic()
             running.done, running.total = done, total
             grown = records > running.records
-            running.records = records  # a task that is tried again begins with those of its checkpoint
+            running.records = records  # a retried task starts with the records of its checkpoint
             if grown:
                 running.changed.set()
 
     async def snapshot(self) -> list[dict[str, Any]]:
-        """What is under way, for the live view."""
+        """Return the running stages, for the live view."""
         return [
             {
                 "stage": running.stage.name,
@@ -184,24 +183,24 @@ class Broker:
         ]
 
     async def tell_values(self, values: tuple[float, ...]) -> None:
-        """A finished trial reached these values of the objective."""
+        """Record the objective values of a finished trial."""
         if values not in self._values:
             self._values.append(values)
             self._store.write(self._kept, json.dumps(self._values).encode())
 
     async def take_seconds(self) -> float:
-        """How long stages have computed since the last call, all together; also those that come to nothing."""
+        """Return the computing seconds of all stages since the last call, including failed and cancelled ones."""
         for running in self._running.values():
             self._count(running)
         taken, self._seconds = self._seconds, 0.0
         return taken
 
     async def best_values(self) -> list[tuple[float, ...]]:
-        """What finished trials have reached: what a trial under way must beat."""
+        """Return the objective values of finished trials, which a running trial must beat."""
         return list(self._values)
 
     async def close(self) -> None:
-        """End what is under way: the driver is about to leave."""
+        """Cancel all running stages. Call this before the driver exits."""
         self._store.remove(os.path.dirname(self._kept))
         running = list(self._running.values())
         for stage in running:
@@ -210,7 +209,7 @@ class Broker:
             await self._change(stage)
 
     def _read_values(self) -> list[tuple[float, ...]]:
-        """What its predecessor knew; what cannot be read only lets trials run on that could not win."""
+        """The values from before a restart. If they cannot be read, hopeless trials only run longer."""
         try:
             return [tuple(map(float, each)) for each in self._store.read_json(self._kept) or []]
         except (StoreError, TypeError, ValueError):
@@ -243,13 +242,13 @@ class Broker:
         running.changed.set()
 
     def _failed(self, error: Exception) -> Reply:
-        """One broker sees all damage of a search, so nothing is set aside twice."""
+        """The reply for a failed stage. One broker sees all damage of a search, so nothing is moved twice."""
         cause = getattr(error, "cause", None) or error
         if isinstance(cause, LeaseHeld):
             return Reply("queued")
         try:
             found = lost(self._store, cause) if isinstance(cause, Unreadable) else None
-        except Exception as trouble:  # whoever waits is told something, also while the store is out of reach
+        except Exception as trouble:  # trials must get an answer, also while the store is unreachable
             return Reply("failed", error=f"{explain(error)}, and it could not be set aside: {explain(trouble)}")
         return Reply("failed", error=explain(error), lost=found)
 
@@ -268,7 +267,7 @@ class Broker:
             ray.cancel(running.ref)
 
     async def _reap(self) -> None:
-        """Cancel what only dead trials wait for, and by force what does not heed a soft cancel."""
+        """Cancel stages that only dead trials wait for, and force those that ignore a soft cancel."""
         while True:
             await asyncio.sleep(1.0)
             now = time.monotonic()
@@ -281,6 +280,6 @@ class Broker:
 
 
 def explain(error: BaseException) -> str:
-    """The cause of a failed stage in one paragraph: type and message of what was raised in the worker."""
+    """Return type and message of the error that was raised in the worker."""
     cause = getattr(error, "cause", None) or error
     return f"{type(cause).__name__}: {str(cause).strip()}"

@@ -1,5 +1,6 @@
-"""The trial's side of the broker."""
+"""The runner of trials on Ray: it asks the broker."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,7 +14,7 @@ from tune_tickets.engine.store import Store
 from tune_tickets.errors import TicketsError
 
 ON_HEAD = {"node:__internal_head__": 0.001}
-"""Keeps what only coordinates on the head, which no autoscaler takes away."""
+"""Keeps coordinators on the head node, which no autoscaler removes."""
 
 
 class StageFailed(TicketsError):
@@ -23,7 +24,7 @@ class StageFailed(TicketsError):
 
 
 def start_broker(name: str, store_url: str, resources: Any) -> Any:  # noqa: ANN401 - an actor handle
-    """The broker of an experiment, made once per cluster; it needs no CPU and comes back if its process dies."""
+    """Start the broker of an experiment, or return the running one. It needs no CPU and restarts when it dies."""
     actor = ray.remote(Broker).options(
         name=name,
         get_if_exists=True,
@@ -37,7 +38,7 @@ def start_broker(name: str, store_url: str, resources: Any) -> Any:  # noqa: ANN
 
 
 class BrokerRunner:
-    """Gets stages done by the broker. `waiter` names the trial."""
+    """Gets results of stages from the broker. `waiter` names the trial."""
 
     def __init__(
         self,
@@ -46,7 +47,7 @@ class BrokerRunner:
         waiter: str,
         ended: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`ended` is asked every now and then whether to go on waiting."""
+        """`ended` is called regularly: if it returns True, waiting stops."""
         self.store_url = store_url
         self._broker = broker
         self._waiter = waiter
@@ -54,65 +55,59 @@ class BrokerRunner:
         self._stopped, self._ended = False, ended
 
     def stop(self) -> None:
-        """Give up waiting soon, from another thread."""
+        """Stop waiting soon. Can be called from another thread."""
         self._stopped = True
 
     @property
     def stopped(self) -> bool:
-        """Whether nothing is waited for any more."""
+        """Whether waiting has stopped."""
         return self._stopped or self._ended()
 
     def run(self, stage: Stage, on_record: OnRecord | None = None) -> StageResult:
-        """Wait for the stage, following its history."""
-        seen, launched = 0, False
-        try:
-            while not self.stopped:
-                reply: Reply = ray.get(self._broker.join.remote(stage, self._waiter, seen))
-                launched = launched or reply.launched
-                if reply.state == "failed":
-                    raise reply.lost or StageFailed(f"stage '{stage.name}' failed: {reply.error}")
-                for record in self._news(stage, reply, seen):
-                    seen += 1
-                    if on_record is not None:
-                        on_record(record)
-                if reply.result is not None:
-                    return replace(reply.result, computed=launched)
-            raise StageFailed(f"stage '{stage.name}' is no longer waited for")
-        finally:
-            self._broker.leave.remote(stage.digest, self._waiter)
-
-    def _news(self, stage: Stage, reply: Reply, seen: int) -> list[dict[str, Any]]:
-        """What the history has grown by; what lies there before the stage has reported is of another goal or try."""
-        if reply.result is not None:
-            return reply.result.history[seen:]
-        return self._store.history(stage.name, stage.digest)[seen : reply.records] if reply.records > seen else []
+        """Wait for a stage and follow its history."""
+        return self._wait([stage], on_record)[0]
 
     def run_all(self, stages: Sequence[Stage]) -> list[StageResult]:
-        """Ask for all stages at once, so that a cluster sees how much it could do, and wait for the last."""
+        """Request all stages at once, so that an autoscaler sees the whole demand, and wait for them."""
+        return self._wait(stages, None)
+
+    def _wait(self, stages: Sequence[Stage], on_record: OnRecord | None) -> list[StageResult]:
         done: dict[str, StageResult] = {}
         launched: set[str] = set()
+        seen = Counter[str]()
         try:
             while left := {stage.digest: stage for stage in stages if stage.digest not in done}:
                 if self.stopped:
-                    raise StageFailed(f"{len(left)} stages are no longer waited for")
-                asked = [self._broker.join.remote(stage, self._waiter, 0) for stage in left.values()]
-                for stage, reply in zip(left.values(), ray.get(asked), strict=True):
+                    names = ", ".join(sorted({f"'{stage.name}'" for stage in left.values()}))
+                    raise StageFailed(f"waiting for stage {names} was stopped")
+                asked = [self._broker.join.remote(stage, self._waiter, seen[digest]) for digest, stage in left.items()]
+                for (digest, stage), reply in zip(left.items(), ray.get(asked), strict=True):
                     if reply.launched:
-                        launched.add(stage.digest)
+                        launched.add(digest)
                     if reply.state == "failed":
                         raise reply.lost or StageFailed(f"stage '{stage.name}' failed: {reply.error}")
+                    for record in self._news(stage, reply, seen[digest]):
+                        seen[digest] += 1
+                        if on_record is not None:
+                            on_record(record)
                     if reply.result is not None:
-                        done[stage.digest] = replace(reply.result, computed=stage.digest in launched)
+                        done[digest] = replace(reply.result, computed=digest in launched)
             return [done[stage.digest] for stage in stages]
         finally:
             for stage in stages:
                 self._broker.leave.remote(stage.digest, self._waiter)
 
+    def _news(self, stage: Stage, reply: Reply, seen: int) -> list[dict[str, Any]]:
+        """New records of the history. Before the stage has reported, the file belongs to another goal or attempt."""
+        if reply.result is not None:
+            return reply.result.history[seen:]
+        return self._store.history(stage.name, stage.digest)[seen : reply.records] if reply.records > seen else []
+
     def tell_values(self, values: tuple[float, ...]) -> None:
-        """Let all trials know what a finished one has reached."""
+        """Tell all trials the objective values of a finished one."""
         ray.get(self._broker.tell_values.remote(values))
 
     def best_values(self) -> list[tuple[float, ...]]:
-        """What finished trials have reached."""
+        """Return the objective values of finished trials."""
         found: list[tuple[float, ...]] = ray.get(self._broker.best_values.remote())
         return found

@@ -1,4 +1,4 @@
-"""Running one stage where the work is done: in a Ray worker, or in this process for tests and small uses."""
+"""Compute one stage, in a Ray worker or in this process."""
 
 import math
 import os
@@ -6,9 +6,8 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from tune_tickets.config.search import Resources
 from tune_tickets.engine.lease import leased
 from tune_tickets.engine.quarantine import finished
 from tune_tickets.engine.stage import Stage, StageResult
@@ -16,6 +15,34 @@ from tune_tickets.engine.store import Attempt, Store
 
 if TYPE_CHECKING:
     from tune_tickets.engine.checkpoint import Keeper, State
+
+
+class Resources(Protocol):
+    """What each stage may use, and how failures are handled."""
+
+    @property
+    def cpus(self) -> float:
+        """CPUs per stage."""
+
+    @property
+    def gpus(self) -> float:
+        """GPUs per stage; fractions share a GPU."""
+
+    @property
+    def threads(self) -> int | None:
+        """Threads of torch; None takes the CPUs, rounded up."""
+
+    @property
+    def retries(self) -> int:
+        """How often a stage is restarted after its worker died."""
+
+    @property
+    def checkpoint_seconds(self) -> float:
+        """The shortest time between two checkpoints."""
+
+    @property
+    def lease_seconds(self) -> float:
+        """After how many seconds without a heartbeat another process may take over a stage."""
 
 
 ProgressNote = Callable[[int, int, int], None]
@@ -26,7 +53,7 @@ _NOTE_SECONDS = 1.0
 
 @dataclass
 class StageContext:
-    """What the body of a stage sees of the world."""
+    """What `Stage.run` gets: its inputs, upstream results, and where to report progress."""
 
     stage: Stage
     resources: Resources
@@ -44,16 +71,16 @@ class StageContext:
         return self.stage.inputs
 
     def upstream(self, role: str) -> StageResult:
-        """The result of the stage that plays this role for ours."""
+        """Return the result of an upstream stage by its role."""
         return self.store.require(self.stage.upstream[role])
 
     def report(self, record: dict[str, Any]) -> None:
-        """Add a record to the history that trials follow."""
+        """Add a record to the metric history that trials follow."""
         self.attempt.report(record)
         self.note(self._done, self._total, len(self.attempt.records))
 
     def progress(self, done: int, total: int) -> None:
-        """Tell how far the stage is; cheap to call at every step."""
+        """Report progress. Cheap enough to call at every step."""
         self._done, self._total = done, total
         now = time.monotonic()
         if done >= total or now - self._last_note > _NOTE_SECONDS:
@@ -61,11 +88,11 @@ class StageContext:
             self.note(done, total, len(self.attempt.records))
 
     def keep(self, step: int, mini_epoch: int, state: "State") -> None:
-        """Have states to go on from, never more than a mini-epoch of so many steps old: to be called at every step."""
+        """Checkpoint often enough that at most one mini-epoch is lost. Call this at every step."""
         self._keeping(step, mini_epoch).after(step, state)
 
     def keep_now(self, step: int, mini_epoch: int, state: "State") -> None:
-        """Have the state after this step to go on from before anything else happens."""
+        """Write a checkpoint of this step and wait until it is on disk."""
         self._keeping(step, mini_epoch).now(step, state)
 
     def load_checkpoint(self) -> dict[str, bytes] | None:
@@ -82,7 +109,7 @@ class StageContext:
         return self.attempt.adopt(files)
 
     def close(self) -> None:
-        """Let what is being kept get to the store."""
+        """Wait until the last checkpoint is in the store."""
         if self._keeper is not None:
             self._keeper.close()
 
@@ -97,20 +124,24 @@ class StageContext:
 
 @dataclass(frozen=True)
 class StageOutput:
-    """What the body of a stage returns. `content` identifies the result if the digest of the stage should not."""
+    """What `Stage.run` returns. `content` identifies the result if the digest of the stage should not."""
 
     record: dict[str, Any]
     content: str | None = None
 
 
 def execute(stage: Stage, resources: Resources, store_url: str, note: ProgressNote, owner: str = "") -> StageResult:
-    """Compute a stage, unless its result is in the store already; `LeaseHeld` if somebody else computes it."""
+    """Compute a stage, or return its result if the store has it.
+
+    Raises:
+        LeaseHeld: another process computes the stage.
+    """
     store = Store(store_url)
     found = finished(store, stage)
     if found is not None:
         return found
     with leased(store, stage, resources.lease_seconds, owner):
-        # It may have been finished a moment ago by the one who held the lease.
+        # Another process may have finished it just before we got the lease.
         return store.result(stage) or _compute(stage, resources, store, note)
 
 
@@ -118,11 +149,11 @@ def _compute(stage: Stage, resources: Resources, store: Store, note: ProgressNot
     _limit_threads(resources)
     attempt = store.begin(stage)
     started = time.perf_counter()
-    # Closed while the lease is held: whoever computes the stage next must not meet a late checkpoint of ours.
+    # Close while the lease is held: the next process must not find a late checkpoint of ours.
     with closing(StageContext(stage, resources, store, attempt, note)) as context:
         output = stage.run(context)
     result = attempt.finish(output.record, time.perf_counter() - started, output.content)
-    if stage.goal is None:  # an extensible stage goes on from it for other goals
+    if stage.goal is None:  # other goals of an extensible stage continue from it
         store.drop_checkpoint(stage)
     return result
 

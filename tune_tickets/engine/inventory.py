@@ -1,4 +1,4 @@
-"""A mark in the store while a search works on it, so that nothing is pruned under its feet."""
+"""What a store holds: its stages, damaged files, and which searches use it now."""
 
 import json
 import os
@@ -25,7 +25,7 @@ _RECIPE = re.compile(r"stage(?:-(?P<goal>[0-9a-f]{16}))?\.json")
 
 @dataclass(frozen=True)
 class Entry:
-    """The folder of one stage: its files with their sizes, by the path below it."""
+    """The folder of one stage: the sizes of its files by relative path."""
 
     name: str
     digest: str
@@ -37,7 +37,7 @@ class Entry:
         return sum(self.files.values())
 
     def results(self) -> Iterator[StageKey]:
-        """Where its results lie; a goal is known by the part of its digest that is in the name of the file."""
+        """The keys of its results. Of a goal only the part of its digest in the file name is known."""
         for file in self.files:
             if match := _RESULT.fullmatch(file):
                 yield StageKey(self.name, self.digest, self.digest, match["goal"])
@@ -45,7 +45,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Flaw:
-    """Something that is not what was written: a result with its files, or single files of a stage."""
+    """Something damaged: a result with its files, or single files of a stage."""
 
     name: str
     digest: str
@@ -54,7 +54,7 @@ class Flaw:
     paths: tuple[str, ...] = ()
 
     def set_aside(self, store: Store) -> None:
-        """Move it to the quarantine: it is computed again when it is wanted."""
+        """Move it to the quarantine. It is computed again when it is needed."""
         if self.result is not None:
             set_aside(store, self.result, self.reason)
         else:
@@ -62,7 +62,7 @@ class Flaw:
 
 
 def inventory(store: Store) -> list[Entry]:
-    """All stages in a store, by name."""
+    """Return all stages in a store, sorted by name."""
     found: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
     for path, size in store.files().items():
         parts = path.split("/", 2)
@@ -72,7 +72,7 @@ def inventory(store: Store) -> list[Entry]:
 
 
 def verify(store: Store, entries: list[Entry], progress: Callable[[int, int], None]) -> list[Flaw]:
-    """Read every file of the store and compare it with its digest."""
+    """Read every file of the store, compare it with its digest, and return what is damaged."""
     flaws: list[Flaw] = []
     for done, entry in enumerate(entries, start=1):
         flaws += _flaws(store, entry)
@@ -81,7 +81,7 @@ def verify(store: Store, entries: list[Entry], progress: Callable[[int, int], No
 
 
 def readable(store: Store, entry: Entry) -> list[StageResult]:
-    """The results of a stage that can be read."""
+    """Return the readable results of a stage."""
     found = []
     for key in entry.results():
         try:
@@ -107,7 +107,7 @@ def _flaws(store: Store, entry: Entry) -> Iterator[Flaw]:
     if (pointer := store.checkpoint(folder)) is not None:
         part, files = pointer
         bad = [file for file, checksum in files.items() if store.checksum(f"{folder}/{part}/{file}") != checksum]
-        if bad and store.checkpoint(folder) == pointer:  # a running stage may have replaced it meanwhile
+        if bad and store.checkpoint(folder) == pointer:  # a running stage may have replaced it since
             paths = (f"{folder}/{CHECKPOINT}", f"{folder}/{part}")
             yield Flaw(
                 entry.name, entry.digest, f"{', '.join(bad)} of the checkpoint is not what was saved", paths=paths
@@ -115,7 +115,7 @@ def _flaws(store: Store, entry: Entry) -> Iterator[Flaw]:
 
 
 def _unfit(store: Store, entry: Entry, path: str, file: str) -> str | None:
-    """What is wrong with a file that has no digest of its own, if it is one; it may go while it is looked at."""
+    """What is wrong with a file that has no digest of its own, or None. The file may disappear while it is read."""
     recipe = _RECIPE.fullmatch(file)
     kinds: dict[str, type] = {HISTORY: list, CHECKPOINT: dict, **({file: dict} if recipe else {})}
     try:
@@ -131,7 +131,7 @@ def _unfit(store: Store, entry: Entry, path: str, file: str) -> str | None:
 
 
 def _describes(store: Store, entry: Entry, path: str, goal: str | None) -> bool:
-    """Whether a recipe is that of its own stage, as far as can be told: code of another version has other digests."""
+    """Whether a recipe belongs to its stage, as far as this version of the code can tell."""
     stage, version = store.described(path)
     digest = entry.digest if version is None else stage.digest_at(version)
     aim = None if stage.goal_digest is None else stage.goal_digest[:16]
@@ -141,19 +141,19 @@ def _describes(store: Store, entry: Entry, path: str, goal: str | None) -> bool:
 IN_USE = "in-use"
 BEAT_SECONDS = 30.0
 STALE_SECONDS = 300.0
-"""A driver that was killed leaves its mark behind; without a beat for so long it does not count."""
+"""A killed driver leaves its mark behind. A mark without a heartbeat for this time is ignored."""
 
 
 @contextmanager
 def in_use(store: Store, results: Path) -> Iterator[None]:
-    """Mark the store while the block lasts."""
+    """Mark the store as used during the block, so that nothing is removed from it."""
     path = f"{store.root}/{IN_USE}/{uuid.uuid4().hex[:12]}.json"
     end = threading.Event()
     _mark(store, path, results)
 
     def beat() -> None:
         while not end.wait(BEAT_SECONDS):
-            with suppress(OSError):  # a store out of reach for a while is the search's own trouble
+            with suppress(OSError):  # an unreachable store is reported by the search itself
                 _mark(store, path, results)
 
     thread = threading.Thread(target=beat, name="store-in-use", daemon=True)
@@ -168,11 +168,13 @@ def in_use(store: Store, results: Path) -> Iterator[None]:
 
 
 def searches_at_work(store: Store) -> list[str]:
-    """Who works on the store now, in words."""
+    """Return which searches use the store now, in words."""
     found = []
     for path in store.files():
         if path.startswith(f"{IN_USE}/"):
-            with suppress(StoreError, KeyError, TypeError, ValueError):  # cut off when its driver was killed
+            with suppress(
+                StoreError, KeyError, TypeError, ValueError
+            ):  # a mark can be incomplete if its driver was killed
                 mark = store.read_json(f"{store.root}/{path}")
                 if time.time() - float(mark["at"]) < STALE_SECONDS:
                     found.append(f"{mark['results']} (process {mark['pid']} on {mark['host']})")

@@ -1,8 +1,8 @@
-"""Leases: a file beside a stage that says who computes it, so that clusters on one store do not do the same work twice.
+"""Leases: a file that says who computes a stage, so that clusters with one store do not do the same work twice.
 
-The holder renews it while it computes. It is taken over when it has not been renewed for its time, and at once when its
-holder is known to be dead. On a local or shared file system every look and every change is made by one at a time, so no
-two can acquire it. Object stores have no such promise: there it is written and read back. Should two ever compute the
+The holder renews its lease while it computes. Others may take it over when it has expired, or at once if its holder is
+known to be dead. On a local or shared file system a lock protects every read and write, so only one process can
+acquire it. Object stores have no locks: there the lease is written and read back. If two processes ever compute the
 same stage, both get the same result.
 """
 
@@ -25,9 +25,9 @@ from tune_tickets.engine.store import Store
 from tune_tickets.errors import TicketsError
 
 _SETTLE_SECONDS = 0.5
-"""How long after writing to an object store another's later write would show."""
+"""After this time a later write of another process to an object store is visible."""
 _LOCK, _LOCK_SECONDS = "leases.lock", 30.0
-"""One file for all leases of a store, locked for the moment in which one is read and written."""
+"""One file per store, locked while a lease is read and written."""
 _held: set[str] = set()
 """The leases of this process."""
 
@@ -38,7 +38,7 @@ class Holder:
 
     token: str
     owner: str
-    """Names a broker, which never gives a stage to two tasks at once; empty outside of a cluster."""
+    """The broker, which never gives a stage to two tasks at once; empty outside a cluster."""
     host: str
     pid: int
     born: str
@@ -47,34 +47,38 @@ class Holder:
     seconds: float
 
     def describe(self) -> str:
-        """For people."""
+        """Name the process in a message."""
         return f"process {self.pid} on {self.host.split()[0]}"
 
     def is_alive(self, owner: str) -> bool:
-        """Whether it still computes, as far as `owner` can tell from here."""
+        """Whether it still computes, as far as `owner` can tell."""
         if time.time() - self.renewed > self.seconds:
             return False
         same_owner = bool(owner) and self.owner == owner
         if self.host != _host():
-            return not same_owner  # a task that its own broker starts again has died wherever it was
+            return not same_owner  # its broker starts it again only if it has died
         if self.pid == os.getpid():
             return not same_owner and self.token in _held
         return _born(self.pid) == self.born
 
 
 class LeaseHeld(TicketsError):
-    """Somebody else computes the stage."""
+    """Another process computes the stage."""
 
 
 def holder_of(store: Store, stage: Stage, owner: str) -> Holder | None:
-    """Who else computes a stage right now, if anybody does."""
+    """Return who else computes a stage now, or None."""
     holder = _parse(store.read_path(_path(store, stage)))
     return holder if holder is not None and holder.is_alive(owner) else None
 
 
 @contextmanager
 def leased(store: Store, stage: Stage, seconds: float, owner: str = "") -> Iterator[None]:
-    """Hold the lease of a stage for as long as the block lasts; `LeaseHeld` if somebody else does."""
+    """Hold the lease of a stage during the block.
+
+    Raises:
+        LeaseHeld: another process holds it.
+    """
     path, mine = _path(store, stage), _acquire(store, stage, seconds, owner)
     over = threading.Event()
     beat = threading.Thread(target=_keep_renewing, args=(store, path, mine, over), name="lease", daemon=True)
@@ -101,7 +105,7 @@ def _acquire(store: Store, stage: Stage, seconds: float, owner: str) -> Holder:
         if not store.local:
             time.sleep(_SETTLE_SECONDS)
             if not _is_mine(store, path, mine):
-                raise LeaseHeld(f"several want to compute stage {stage.name} {stage.digest[:12]} at once")
+                raise LeaseHeld(f"several processes want to compute stage {stage.name} {stage.digest[:12]} at once")
     except BaseException:
         _held.discard(token)
         raise
@@ -113,7 +117,7 @@ def _release(store: Store, path: str, mine: Holder, beat: threading.Thread, over
     if beat.ident is not None:
         beat.join()
     if mine.token in _held:
-        # One that is left behind is a dead one. Buckets have errors of their own kind: none is one of the stage.
+        # A lease that is not removed expires. No error here may fail the stage, and buckets have their own types.
         with suppress(Exception), _alone(store):
             if _is_mine(store, path, mine):
                 store.remove(path)
@@ -122,9 +126,9 @@ def _release(store: Store, path: str, mine: Holder, beat: threading.Thread, over
 
 def _keep_renewing(store: Store, path: str, mine: Holder, over: threading.Event) -> None:
     while not over.wait(mine.seconds / 3):
-        with suppress(Exception), _alone(store):  # a store that is away for a moment is asked again
+        with suppress(Exception), _alone(store):  # a store that is unreachable for a moment is asked again
             if not _is_mine(store, path, mine):
-                return  # taken over while this process was held up: the other one goes on with it
+                return  # taken over while this process was suspended: the other one continues
             store.write(path, _dump(replace(mine, renewed=time.time())))
 
 
@@ -135,10 +139,7 @@ def _is_mine(store: Store, path: str, mine: Holder) -> bool:
 
 @contextmanager
 def _alone(store: Store) -> Iterator[None]:
-    """Nobody else looks at the leases of the store or changes them; the system unlocks what a dead process has locked.
-
-    Where there are no locks, nothing is promised.
-    """
+    """Lock the leases of a store. The system releases the lock of a dead process. Object stores have no lock."""
     if not store.local:
         yield
         return
@@ -171,7 +172,7 @@ def _dump(holder: Holder) -> bytes:
 
 @cache
 def _host() -> str:
-    """This machine; containers of one name that do not see each other's processes are different ones."""
+    """This machine. Containers with one name and separate process namespaces count as different machines."""
     try:
         return f"{socket.gethostname()} {os.readlink('/proc/self/ns/pid')}"
     except OSError:
@@ -179,7 +180,7 @@ def _host() -> str:
 
 
 def _born(pid: int) -> str | None:
-    """When a process of this machine was started, which no later one of its number can share; None if it is gone."""
+    """When a process of this machine was started, which tells apart processes with the same id; None if it is gone."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

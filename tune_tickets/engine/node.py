@@ -20,29 +20,29 @@ from tune_tickets.engine.files import open_place
 from tune_tickets.errors import ResourceError, StoreError
 
 ENVIRONMENT = "TUNE_TICKETS_GROUND"
-"""Holds the driver's ground, in workers of a cluster only."""
+"""Holds the ground of the driver as JSON. Set only in workers of a cluster."""
 _PACKAGES = ("torch", "transformers", "tokenizers", "textattack")
 _TOKEN = "token"
 NODES = "nodes"
-"""In the store: a folder for every driver, with its token and what nodes have left there."""
+"""The folder of the store with a folder per driver, for its token and the files of nodes."""
 
 
 @dataclass(frozen=True)
 class Ground:
-    """What the driver stands on; `token` names a folder in the store that only a node with the same store can see."""
+    """Packages and store of the driver. `token` names a folder that only a node with the same store can see."""
 
     packages: Mapping[str, str]
     store_url: str
     token: str
 
     def environment(self) -> dict[str, str]:
-        """The variable that tells it to workers."""
+        """The environment variable for workers."""
         return {ENVIRONMENT: json.dumps(asdict(self))}
 
 
 @contextmanager
 def common_ground(store_url: str) -> Iterator[Ground]:
-    """The driver's ground, with its token in the store for as long as the block lasts."""
+    """Yield the ground of the driver. Its token is in the store during the block."""
     ground = Ground(packages_here(), store_url, uuid.uuid4().hex)
     files, folder = _folder(ground)
     try:
@@ -57,26 +57,30 @@ def common_ground(store_url: str) -> Iterator[Ground]:
 
 
 def problems_here(ground: Ground, name: str) -> list[str]:
-    """What sets this node apart from the driver, in words; leaves a file called `name` beside the token."""
+    """Return how this node differs from the driver, in words. Writes a file `name` next to the token."""
     return [*_package_problems(ground.packages), *_store_problems(ground, name)]
 
 
 def has_written(ground: Ground, name: str) -> bool:
-    """Whether the file that a node left is seen from here too."""
+    """Whether the file that a node wrote is visible here."""
     files, folder = _folder(ground)
     return bool(files.exists(f"{folder}/{name}"))
 
 
 @cache
 def check_node() -> None:
-    """Refuse to compute on a node that differs from the driver; looked at once per process."""
+    """Refuse to compute on a node that differs from the driver. Checked once per process.
+
+    Raises:
+        ResourceError: what differs.
+    """
     told = os.environ.get(ENVIRONMENT)
     if told and (problems := problems_here(Ground(**json.loads(told)), f"{socket.gethostname()}-{os.getpid()}")):
         raise ResourceError(f"node {socket.gethostname()} cannot take part: {'; '.join(problems)}")
 
 
 def packages_here() -> dict[str, str]:
-    """Versions that figures depend on; of our own package, the code itself."""
+    """Return the versions that results depend on; of our own package, also a digest of its code."""
     found = {"python": platform.python_version()}
     for name in _PACKAGES:
         try:
@@ -87,7 +91,7 @@ def packages_here() -> dict[str, str]:
 
 
 def _code_digest() -> str:
-    """Tells two trees of one version number apart."""
+    """Tells apart two source trees with the same version number."""
     root, digest = Path(tune_tickets.__file__).parent, hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
         digest.update(str(path.relative_to(root)).encode() + path.read_bytes())
@@ -108,13 +112,13 @@ def _store_problems(ground: Ground, name: str) -> list[str]:
     try:
         files, folder = _folder(ground)
         if files.cat_file(f"{folder}/{_TOKEN}") != ground.token.encode():
-            return [f"the store {ground.store_url} shows something else there than here: {shared}"]
+            return [f"the store {ground.store_url} has a different content there: {shared}"]
     except (OSError, StoreError) as error:
         return [f"the store {ground.store_url} cannot be read there ({type(error).__name__}: {error}): {shared}"]
     try:
         files.pipe_file(f"{folder}/{name}", name.encode())
     except OSError as error:
-        return [f"the store {ground.store_url} cannot be written there ({error}): give that node the right to"]
+        return [f"the store {ground.store_url} cannot be written there ({error}): give that node write permission"]
     return []
 
 

@@ -1,4 +1,4 @@
-"""Results that cannot be read back: set aside with the reason, never deleted, and computed again when wanted."""
+"""Results that cannot be read: moved aside with the reason, never deleted, and computed again when needed."""
 
 import json
 import time
@@ -15,7 +15,7 @@ FileState = Literal["sound", "pruned", "missing", "changed"]
 
 
 class Lost(StoreError):
-    """What a stage reads is gone. `stage` says how to compute it again; then the reader can be tried once more."""
+    """An upstream result is gone. `stage` computes it again; then the reader can be retried."""
 
     def __init__(self, stage: Stage, key: StageKey, reason: str) -> None:
         super().__init__(stage, key, reason)
@@ -25,16 +25,20 @@ class Lost(StoreError):
         return f"{self.reason}; stage {self.key.name} has to be computed again"
 
     def check(self, again: StageResult) -> None:
-        """What was computed again must be what the readers were promised: their digests depend on it."""
+        """Check that the recomputed result equals the lost one, because digests of later stages depend on it.
+
+        Raises:
+            StoreError: the content differs.
+        """
         if again.key.content != self.key.content:
             raise StoreError(
-                f"{self.reason}. Computed again, stage {self.key.name} {self.key.digest[:12]} came out differently: "
-                "on another device or with other versions than before. Start a new search on another store"
+                f"{self.reason}. Stage {self.key.name} was computed again with a different result: "
+                "the device or the versions have changed. Start a new search on another store"
             )
 
 
 def finished(store: Store, stage: Stage) -> StageResult | None:
-    """The result of a stage. One that was damaged is set aside, as if it had never been."""
+    """Return the result of a stage or None. A damaged one is moved aside and counts as missing."""
     try:
         return store.result(stage)
     except Unreadable as damage:
@@ -43,15 +47,15 @@ def finished(store: Store, stage: Stage) -> StageResult | None:
 
 
 def whole(store: Store, stage: Stage) -> bool:
-    """Whether the result of a stage is there with all its files. One that was damaged is set aside."""
+    """Whether the result of a stage exists with all its files. A damaged one is moved aside."""
     found = finished(store, stage)
     return found is not None and _mend(store, found.key) is None
 
 
 def lost(store: Store, damage: Unreadable) -> Lost | None:
-    """Set aside what a reader could not read, and say how to compute it again; None if that cannot be told.
+    """Move a damaged result aside and return how to compute it again; None if its recipe is unknown.
 
-    Readers side by side find the same damage: what has been mended meanwhile stays where it is.
+    Several readers can find the same damage. A result that was repaired since is kept.
     """
     _mend(store, damage.key)
     stage = store.recipe(damage.key)
@@ -61,7 +65,7 @@ def lost(store: Store, damage: Unreadable) -> Lost | None:
 
 
 def to_recompute(store: Store, key: StageKey) -> Stage | None:
-    """How to get back a result that is not whole; None if it is, or if that cannot be told."""
+    """Return the stage that computes an incomplete result again. None if it is complete or its recipe is unknown."""
     try:
         found = store.require(key)
         flaw = next((state for _, state in file_states(store, found) if state != "sound"), None)
@@ -73,7 +77,7 @@ def to_recompute(store: Store, key: StageKey) -> Stage | None:
 
 
 def file_states(store: Store, result: StageResult) -> Iterator[tuple[str, FileState]]:
-    """How the files of a result are, each read to its end."""
+    """Yield the state of each file of a result. Every file is read completely."""
     for file in result.files:
         path, sha256 = store.blob(result, file)
         found = store.sha256(path)
@@ -84,13 +88,13 @@ def file_states(store: Store, result: StageResult) -> Iterator[tuple[str, FileSt
 
 
 def set_aside(store: Store, key: StageKey, reason: str) -> str:
-    """Move a result with the files of its attempt out of the way; gives the folder they are in now."""
+    """Move a result and the files of its attempt to the quarantine, and return the new folder."""
     attempts: set[str] = set()
     try:
         found = store.find(key.name, key.digest, key.goal_digest)
         attempts = {path.split("/")[0] for path in (found.files.values() if found is not None else ())}
     except Unreadable:
-        pass  # which attempt it was cannot be told: its files stay and are swept up by `prune`
+        pass  # its attempt is unknown: `store prune` removes the files
     path = store.path(RESULT, key.name, key.digest, key.goal_digest)
     folder = store.folder(key.name, key.digest)
     # The result first: without it the stage counts as not done.
@@ -98,7 +102,7 @@ def set_aside(store: Store, key: StageKey, reason: str) -> str:
 
 
 def set_files_aside(store: Store, paths: list[str], reason: str) -> str:
-    """Move files and folders of one stage into a folder of their own in the quarantine, with the reason."""
+    """Move files of one stage into a new folder of the quarantine, together with the reason."""
     stage = "/".join(paths[0].removeprefix(store.root).strip("/").split("/")[:2])
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
     target = f"{store.root}/{QUARANTINE}/{stage}/{stamp}-{uuid.uuid4().hex[:8]}"
@@ -109,7 +113,7 @@ def set_files_aside(store: Store, paths: list[str], reason: str) -> str:
 
 
 def _mend(store: Store, key: StageKey) -> str | None:
-    """Set a result aside if it is damaged; gives the reason."""
+    """Move a result aside if it is damaged, and return the reason."""
     reason: str | None = None
     try:
         found = store.find(key.name, key.digest, key.goal_digest)

@@ -1,11 +1,11 @@
-"""How a trial gets a stage done: the interface, and the plain implementation that computes in this process."""
+"""Runners return results of stages: computed here, only read, or only planned. `client` has the one for Ray."""
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from tune_tickets.config.search import Resources
-from tune_tickets.engine.execution import execute
+from tune_tickets.engine.execution import Resources, execute
 from tune_tickets.engine.lease import LeaseHeld
 from tune_tickets.engine.quarantine import lost
 from tune_tickets.engine.stage import Stage, StageKey, StageResult
@@ -17,22 +17,39 @@ OnRecord = Callable[[dict[str, Any]], None]
 
 
 class Runner(Protocol):
-    """Gets stages done, wherever."""
+    """Returns results of stages."""
 
     def run(self, stage: Stage, on_record: OnRecord | None = None) -> StageResult:
-        """The result of the stage. `on_record` sees its metric history, as it grows or replayed from the store.
+        """Return the result of a stage.
 
-        Raises `Lost` if something that the stage reads has to be computed again first.
+        Args:
+            stage: The stage.
+            on_record: Receives the metric history, live or replayed from the store.
+
+        Raises:
+            Lost: an upstream result must be computed again first.
         """
         ...
 
     def run_all(self, stages: Sequence[Stage]) -> list[StageResult]:
-        """The results of stages that do not depend on one another; all are asked for at once."""
+        """Return the results of independent stages, which are requested at once."""
         ...
 
 
-class LocalRunner:
-    """Computes stages one after the other in this process."""
+class _OneByOne(ABC):
+    """A runner that handles stages one after another."""
+
+    @abstractmethod
+    def run(self, stage: Stage, on_record: OnRecord | None = None) -> StageResult:
+        """Return the result of a stage."""
+
+    def run_all(self, stages: Sequence[Stage]) -> list[StageResult]:
+        """Return the results of several stages."""
+        return [self.run(stage) for stage in stages]
+
+
+class LocalRunner(_OneByOne):
+    """Computes stages in this process, one after another."""
 
     def __init__(self, store_url: str, resources: Resources) -> None:
         self.store_url = store_url
@@ -53,26 +70,22 @@ class LocalRunner:
         while True:
             try:
                 return execute(stage, self._resources, self.store_url, lambda done, total, records: None)
-            except LeaseHeld:  # another process computes it: its result will do
+            except LeaseHeld:  # another process computes it: wait for its result
                 time.sleep(_WAIT_SECONDS)
-
-    def run_all(self, stages: Sequence[Stage]) -> list[StageResult]:
-        """Compute the stages one after the other."""
-        return [self.run(stage) for stage in stages]
 
 
 class NotStored(TicketsError):
-    """The store has no result of a stage, and none is to be computed."""
+    """The store has no result of a stage, and this runner does not compute."""
 
 
-class StoreReader:
-    """Only looks: gives what the store has, and raises `NotStored` where that ends."""
+class StoreReader(_OneByOne):
+    """Reads results from the store. Raises `NotStored` if one is missing."""
 
     def __init__(self, store_url: str) -> None:
         self._store = Store(store_url)
 
     def run(self, stage: Stage, on_record: OnRecord | None = None) -> StageResult:
-        """The stored result; one that is damaged would have to be computed again."""
+        """Return the stored result; a damaged one counts as missing."""
         try:
             found = self._store.result(stage)
         except Unreadable:
@@ -81,22 +94,18 @@ class StoreReader:
             raise NotStored(f"{self._store.url} holds no result of stage '{stage.name}'")
         return found
 
-    def run_all(self, stages: Sequence[Stage]) -> list[StageResult]:
-        """The stored results, if all are there."""
-        return [self.run(stage) for stage in stages]
 
-
-class DryRunner:
-    """Computes nothing: gives what the store has, or else a result to plan with. Notes every stage requested."""
+class DryRunner(_OneByOne):
+    """Computes nothing: returns stored results, or made-up ones to plan with. Records every requested stage."""
 
     def __init__(self, store: Store | None) -> None:
-        """`store` may be None if results cannot be found by their digests, since not all data could be read."""
+        """`store` is None if digests are not known because some data could not be read."""
         self._store = store
         self.asked: list[Stage] = []
         self.cached: list[Stage] = []
 
     def run(self, stage: Stage, on_record: OnRecord | None = None) -> StageResult:
-        """The stored result, or a foreseen one."""
+        """Return the stored result, or a made-up one."""
         self.asked.append(stage)
         found = self._stored(stage)
         if found is not None:
@@ -106,10 +115,6 @@ class DryRunner:
         files = {file: f"foreseen/{file}#" for file in stage.foreseen_files()}
         return StageResult(key, stage.foreseen(), files, [], 0.0)
 
-    def run_all(self, stages: Sequence[Stage]) -> list[StageResult]:
-        """The results of all stages."""
-        return [self.run(stage) for stage in stages]
-
     def _stored(self, stage: Stage) -> StageResult | None:
         try:
             return None if self._store is None else self._store.result(stage)
@@ -118,9 +123,9 @@ class DryRunner:
 
 
 def later(on_record: OnRecord, steps: int) -> OnRecord:
-    """The records of a round behind those of the rounds before it."""
+    """Shift the steps of records, so that those of one round follow those of the rounds before."""
     return lambda record: on_record({**record, "step": record["step"] + steps})
 
 
 def unheard(record: dict[str, Any]) -> None:
-    """The epochs of a fine-tuning before the search are not those that trials are compared by."""
+    """Ignore a record. For stages by which trials are not compared."""

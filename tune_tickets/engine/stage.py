@@ -2,7 +2,7 @@
 
 A kind of stage is a frozen dataclass. Its fields are what it depends on: fields that hold a `StageKey` are the stages
 it reads, by role; all others are its inputs, plain JSON values. Everything else that can be asked about a kind of
-stage stands in its class too: name, version, what is kept, how its history is plotted, what it costs.
+stage is in its class too: name, version, what is kept, how its history is plotted, what it costs.
 """
 
 import hashlib
@@ -27,8 +27,8 @@ def digest_of(value: Any) -> str:  # noqa: ANN401 - anything JSON can hold
 class StageKey:
     """Where the result of an upstream stage is stored, and what identifies its content.
 
-    For most stages the content is the digest. A drawn mask is identified by its bits, so that two ways of drawing the
-    same ticket share all later stages.
+    For most stages the content is the digest. A stage can name its content instead: then two ways to the same result
+    share all later stages.
     """
 
     name: str
@@ -52,22 +52,10 @@ class StageResult:
 
 @dataclass(frozen=True)
 class Work:
-    """What one stage has to do, in words, and as a number of steps of its kind where they can be counted.
-
-    A step is one row passed forward and backward in training, one row evaluated, or one row attacked.
-    """
+    """What one stage has to do, in words, and as a number of steps if they can be counted."""
 
     text: str
     steps: float | None = None
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """The numbers of rows that the cost of a stage depends on; None if the data could not be read."""
-
-    train: int | None
-    select: int
-    twins: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -88,7 +76,7 @@ class Stage(ABC):
     curve: ClassVar[tuple[str, str] | None] = None
     """Title and unit of its loss curve in plots; None if its history is not plotted."""
     rounds: ClassVar[bool] = False
-    """True if one trial runs several of them in a row, such as the rounds of IMP."""
+    """True if several of them run in a row, each on the result of the one before."""
     pace: ClassVar[str | None] = None
     """The kind of stage that does the same work, if its speed is better known."""
 
@@ -104,8 +92,8 @@ class Stage(ABC):
     def run(self, context: "StageContext") -> "StageOutput":
         """Compute the result. It may depend on the fields and on upstream results only.
 
-        Heavy libraries are imported here, not at the top of the module: processes that only wait for stages do
-        without them.
+        Import heavy libraries here, not at the top of the module: processes that only wait for stages do not need
+        them.
         """
 
     @property
@@ -113,7 +101,7 @@ class Stage(ABC):
         """Whether a worker can compute the result again if it is lost."""
         return not self.from_driver
 
-    def work(self, sizes: Sizes) -> Work:
+    def work(self, sizes: Any) -> Work:  # noqa: ANN401 - what the work depends on, as the subclass defines it
         """Estimate what this stage has to do."""
         return Work(self.name)
 
@@ -126,16 +114,21 @@ class Stage(ABC):
         return ()
 
     @classmethod
-    def steps_done(cls, result: StageResult, train_rows: int | None) -> tuple[float | None, float]:
-        """How many steps a finished stage needed, and how many seconds these took; None if steps are not counted."""
-        training = result.record.get("training")
-        if training is None or train_rows is None:
-            return None, result.seconds
-        return training["passes"] * train_rows, training["seconds"]
+    def steps_done(cls, result: StageResult, rows: int | None) -> tuple[float | None, float]:
+        """Return how many steps a finished stage took, and how many seconds these took.
+
+        Args:
+            result: The finished stage.
+            rows: The number of rows it worked on, if known.
+
+        Returns:
+            The steps, None if they are not counted, and the seconds.
+        """
+        return None, result.seconds
 
     @property
     def goal(self) -> dict[str, Any] | None:
-        """How far an extensible stage must go. It is not part of the digest: goals share their work."""
+        """How far an extensible stage must go. The goal is not part of the digest, so that goals share their work."""
         return None
 
     @property
@@ -213,5 +206,5 @@ def kind_of_stage(name: str, code: str | None = None) -> type[Stage] | None:
 
 
 def code_of(stage: Stage) -> str:
-    """Where the class of a stage is, as `kind_of_stage` takes it."""
+    """Return where the class of a stage is, as 'package.module:Class'."""
     return f"{type(stage).__module__}:{type(stage).__qualname__}"

@@ -1,8 +1,8 @@
-"""The stage store: results under the digest of all they depend on, on any file system fsspec knows.
+"""The stage store: results by the digest of everything they depend on, on any file system that fsspec supports.
 
-Layout: `<stage>/<digest>/` holds `stage.json` (what was hashed: enough to compute it again), `history.json` (metrics,
-replayed on a cache hit), `result.json` (written last: its presence means the stage is done), the files of each attempt
-in a folder of its own, and `checkpoint.json` with its files for a stage that can go on from where it was left.
+Layout: `<stage>/<digest>/` holds `stage.json` (the recipe, enough to compute the stage again), `history.json` (metrics,
+replayed on a cache hit), `result.json` (written last: if it exists, the stage is done), one folder per attempt, and
+`checkpoint.json` with the files of the last checkpoint.
 """
 
 import hashlib
@@ -21,29 +21,33 @@ from tune_tickets.errors import StoreError
 
 RESULT, RECIPE, HISTORY, CHECKPOINT, PRUNED = "result", "stage", "history.json", "checkpoint.json", "pruned.json"
 BROKERS = "brokers"
-"""Beside the stages: what brokers know and would forget if they were started again."""
+"""The folder with the state that brokers need after a restart."""
 
 
 class Unreadable(StoreError):
-    """A result that is not there, not whole or not what was written: it has to be computed again."""
+    """A result is missing, incomplete or changed. It must be computed again."""
 
     def __init__(self, key: StageKey, reason: str) -> None:
         super().__init__(key, reason)
         self.key, self.reason = key, reason
 
     def __str__(self) -> str:
-        return f"{self.reason}. Start the search again with --resume: it is computed or put into the store anew"
+        return f"{self.reason}. Start the search again with --resume: the result is then computed again"
 
 
 class Store(Files):
     """Reads and writes stage results. Writes are atomic, reads verify digests."""
 
     def result(self, stage: Stage) -> StageResult | None:
-        """The finished result of a stage (for its goal, if it has one), or None."""
+        """Return the finished result of a stage (for its goal, if it has one), or None."""
         return self.find(stage.name, stage.digest, stage.goal_digest)
 
     def find(self, name: str, digest: str, goal_digest: str | None = None) -> StageResult | None:
-        """The same by name and digest; `Unreadable` if it was damaged."""
+        """Like `result`, by name and digest.
+
+        Raises:
+            Unreadable: the result is damaged.
+        """
         path = self.path(RESULT, name, digest, goal_digest)
         content = self.read_path(path)
         if content is None:
@@ -61,24 +65,28 @@ class Store(Files):
         return found
 
     def require(self, key: StageKey) -> StageResult:
-        """The result behind a key; it must be there."""
+        """Return the result of a key.
+
+        Raises:
+            Unreadable: it is missing or damaged.
+        """
         found = self.find(key.name, key.digest, key.goal_digest)
         if found is None:
             raise Unreadable(key, f"the store {self.url} has no result of stage {key.name} {key.digest[:12]}")
         return found
 
     def recipe(self, key: StageKey) -> Stage | None:
-        """How the result behind a key is computed, from what was written when it was; None if that cannot be told."""
+        """Return the stage that computes the result of a key, or None if its recipe is missing or does not match."""
         try:
             stage, _ = self.described(self.path(RECIPE, key.name, key.digest, key.goal_digest))
-            # It vouches for itself: whatever was changed in it, or in the code since, gives another digest.
+            # A recipe or a code version that was changed since gives another digest.
             same = (stage.digest, stage.goal_digest) == (key.digest, key.goal_digest)
         except (StoreError, KeyError, TypeError, AttributeError):
             return None
         return stage if same else None
 
     def described(self, path: str) -> tuple[Stage, int | None]:
-        """The stage that a recipe describes and the version of its code then, which the first stores did not keep."""
+        """Return the stage that a recipe describes and its code version; the first stores did not keep the version."""
         written = self.read_json(path)
         above = {
             role: StageKey(up["stage"], up["digest"], up.get("content", up["digest"]), up.get("goal_digest"))
@@ -91,13 +99,13 @@ class Store(Files):
         return kind.restored(name, written["inputs"], above, written.get("goal")), written.get("version")
 
     def begin(self, stage: Stage) -> "Attempt":
-        """Start computing a stage."""
+        """Start an attempt to compute a stage."""
         attempt = Attempt(self, stage, uuid.uuid4().hex[:12])
         self.write(self.path(RECIPE, stage.name, stage.digest, stage.goal_digest), _dump(_describe(stage)))
         return attempt
 
     def history(self, name: str, digest: str) -> list[dict[str, Any]]:
-        """The metrics a running stage has written so far; it writes them anew with every record."""
+        """Return the metrics that a running stage has written so far. The whole file is replaced with every record."""
         try:
             document = self.read_json(f"{self.folder(name, digest)}/{HISTORY}")
         except StoreError:
@@ -105,7 +113,11 @@ class Store(Files):
         return list(document) if isinstance(document, list) else []
 
     def read(self, result: StageResult, file: str) -> bytes:
-        """The content of one file of a result, verified."""
+        """Return the content of one file of a result.
+
+        Raises:
+            Unreadable: the file is missing or does not match its digest.
+        """
         path, sha256 = self.blob(result, file)
         content = self.read_path(path)
         if content is None:
@@ -116,12 +128,12 @@ class Store(Files):
         return content
 
     def blob(self, result: StageResult, file: str) -> tuple[str, str]:
-        """Where a file of a result lies, and its sha256."""
+        """Return the path of a file of a result, and its sha256."""
         path, sha256 = result.files[file].rsplit("#", 1)
         return f"{self.folder(result.key.name, result.key.digest)}/{path}", sha256
 
     def pruned(self, path: str, file: str) -> list[str]:
-        """The files that were taken away on purpose from the attempt that has `file` at `path`."""
+        """Return the files that `store prune` removed from the attempt that has `file` at `path`."""
         try:
             return list(self.read_json(f"{path.removesuffix(file)}{PRUNED}") or [])
         except StoreError:
@@ -130,7 +142,7 @@ class Store(Files):
     def save_checkpoint(self, stage: Stage, files: Mapping[str, Content], writer: str | None = None) -> None:
         """Replace the checkpoint of a stage.
 
-        A `writer` who saves the same files again and again has two places and goes over the older of its own.
+        A `writer` that saves the same files repeatedly alternates between two folders and overwrites the older one.
         """
         folder = self.folder(stage.name, stage.digest)
         old, taken = self.checkpoint(folder), time.time()
@@ -142,7 +154,7 @@ class Store(Files):
             self.remove(f"{folder}/{place}")
 
     def settle_checkpoint(self, stage: Stage) -> None:
-        """Let the place go that its writer would have gone over next."""
+        """Remove the older one of the two checkpoint folders."""
         folder = self.folder(stage.name, stage.digest)
         pointer = self.checkpoint(folder)
         for place in _places(pointer[0]) if pointer is not None else ():
@@ -150,7 +162,7 @@ class Store(Files):
                 self.remove(f"{folder}/{place}")
 
     def load_checkpoint(self, stage: Stage) -> dict[str, bytes] | None:
-        """The files of the last checkpoint; None if there is none or it is damaged (the stage then starts afresh)."""
+        """Return the files of the last checkpoint; None if there is none or if it is damaged."""
         folder = self.folder(stage.name, stage.digest)
         pointer = self.checkpoint(folder)
         if pointer is None:
@@ -172,7 +184,7 @@ class Store(Files):
             self.remove(f"{folder}/{place}")
 
     def checkpoint(self, folder: str) -> tuple[str, dict[str, str]] | None:
-        """Where the last checkpoint of a stage lies, and the checksums of its files; None if that cannot be read."""
+        """Return the folder of the last checkpoint and the checksums of its files; None if that cannot be read."""
         try:
             pointer = self.read_json(f"{folder}/{CHECKPOINT}")
             return None if pointer is None else (str(pointer["part"]), dict(pointer["files"]))
@@ -180,18 +192,18 @@ class Store(Files):
             return None
 
     def folder(self, name: str, digest: str) -> str:
-        """Where a stage keeps its files."""
+        """Return the folder of a stage."""
         return f"{self.root}/{name}/{digest}"
 
     def path(self, what: str, name: str, digest: str, goal_digest: str | None) -> str:
-        """Where a result or its recipe lies."""
+        """Return the path of a result or of a recipe."""
         suffix = "" if goal_digest is None else f"-{goal_digest[:16]}"
         return f"{self.folder(name, digest)}/{what}{suffix}.json"
 
 
 @dataclass
 class Attempt:
-    """One try at computing a stage. Its files carry its id, so that a late twin cannot mix its files with ours."""
+    """One attempt to compute a stage. Its files are in a folder with its id, so two attempts cannot mix their files."""
 
     store: Store
     stage: Stage
@@ -200,13 +212,13 @@ class Attempt:
     records: list[dict[str, Any]] = field(default_factory=list)
 
     def put(self, file: str, content: bytes) -> None:
-        """Keep a file of the result."""
+        """Write a file of the result."""
         path = f"attempt-{self.id}/{file}"
         self.store.write(f"{self._folder}/{path}", content)
         self.files[file] = f"{path}#{hashlib.sha256(content).hexdigest()}"
 
     def adopt(self, files: dict[str, str]) -> bool:
-        """Take over files of an earlier attempt where they lie, if all are what was written."""
+        """Reuse files of an earlier attempt. False if one of them is missing or changed."""
         for pointer in files.values():
             path, sha256 = pointer.rsplit("#", 1)
             if self.store.sha256(f"{self._folder}/{path}") != sha256:
@@ -215,7 +227,7 @@ class Attempt:
         return True
 
     def report(self, record: dict[str, Any]) -> None:
-        """Add a record to the metric history, visible to waiting trials at once."""
+        """Add a record to the metric history. Waiting trials see it at once."""
         self.records.append(record)
         self.store.write(f"{self._folder}/{HISTORY}", _dump(self.records))
 
@@ -241,7 +253,7 @@ class Attempt:
 
 
 def _places(part: str) -> tuple[str, str]:
-    """Both places of whoever has written to this one."""
+    """Both folders of the writer of this one."""
     writer = part.rsplit(".", 1)[0]
     return f"{writer}.0", f"{writer}.1"
 

@@ -15,7 +15,9 @@ from tune_tickets.errors import TicketsError
 from tune_tickets.export.subject import Subject
 from tune_tickets.models.surgery import count_parameters
 from tune_tickets.reports.attacked import harmless
-from tune_tickets.results.records import AttackFigures, Outcome, Summary
+from tune_tickets.results.folder import Results
+from tune_tickets.results.metrics import find, label, shown
+from tune_tickets.results.records import Outcome, Summary
 from tune_tickets.results.summary import read_summary
 from tune_tickets.tickets.mask import StructuredMask
 from tune_tickets.tickets.ticket import Ticket
@@ -49,9 +51,6 @@ def example(form: str, columns: Sequence[str]) -> str:
     if form == "onnx":
         return ONNX.format(row=f'["{TEXT}"], ["{SECOND}"]' if pair else f'["{TEXT}"]')
     return PRUNED.format(row=f'("{TEXT}", "{SECOND}")' if pair else f'"{TEXT}"')
-
-
-CONFIG = "config.yaml"
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ def _rounded(metrics: dict[str, float]) -> dict[str, float]:
 def _task(folder: Path, further: str | None) -> str | None:
     """Where the task's rows come from; of a file on the author's machine only its name."""
     try:
-        document, _ = read_yaml(folder / CONFIG)
+        document, _ = read_yaml(Results(folder, store_url="").config)
         section = document if further is None else document["transfer"][further]
         source = str(section["task"]["source"])
     except (TicketsError, KeyError, TypeError):
@@ -222,22 +221,15 @@ def _of_ticket(ticket: Ticket, subject: Subject, background: Background) -> Iter
 
 
 def _figures(outcome: Outcome) -> str:
-    clean = outcome.clean
-    rows: list[tuple[object, ...]] = [("clean accuracy", "", _percent(clean.accuracy, clean.interval), clean.rows)]
-    rows += [_attack(figures) for figures in outcome.attacks]
-    rows += [
-        (f"{twin.metric} on {twin.name}", "", _percent(twin.value, twin.interval), twin.rows) for twin in outcome.ood
+    measured: list[tuple[str, str, object, str, int]] = [("clean", "", outcome, "", outcome.clean.rows)]
+    measured += [(f"aua/{each.threat}", "", each, each.fingerprint[:16], each.rows) for each in outcome.attacks]
+    measured += [(f"ood/{twin.name}", f" ({twin.metric})", twin, "", twin.rows) for twin in outcome.ood]
+    lines = [
+        (f"{label(name)}{note}", fingerprint, shown(row, source), rows)
+        for name, note, source, fingerprint, rows in measured
+        if (row := find(name)) is not None
     ]
-    return _table(("figure", "threat model's fingerprint", "value", "rows"), rows)
-
-
-def _attack(figures: AttackFigures) -> tuple[object, ...]:
-    value = _percent(figures.accuracy_under_attack, figures.interval)
-    return f"accuracy under {figures.threat}", figures.fingerprint[:16], value, figures.rows
-
-
-def _percent(value: float, interval: tuple[float, float]) -> str:
-    return f"{value:.1f}% ({interval[0]:.1f} to {interval[1]:.1f})"
+    return _table(("metric", "fingerprint of the threat model", "value", "rows"), lines)
 
 
 def _limits(subject: Subject, background: Background) -> Iterator[str]:

@@ -10,6 +10,7 @@ from tune_tickets.export.card import FILE, MARK, background_of, card
 from tune_tickets.export.onnx_model import check_installed, write_onnx
 from tune_tickets.export.subject import Subject, find_subject
 from tune_tickets.export.transformers_folder import write_transformers
+from tune_tickets.files import put_in_place
 from tune_tickets.models.loading import TICKETS
 from tune_tickets.tickets.ticket import save_ticket
 
@@ -46,7 +47,7 @@ def export_ticket(
             file.chmod(0o644)  # an export is made to be given away, and safetensors writes for its owner alone
         if target.exists():
             target.replace(Path(scratch) / "before")
-        folder.replace(target)
+        put_in_place(folder, target)
     return target
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from tune_tickets.attacks.records import RowResult, figures
 from tune_tickets.attacks.threat import ThreatModel
 from tune_tickets.engine.stage import Stage, StageResult
+from tune_tickets.results.metrics import attack_bounds
 from tune_tickets.results.records import AttackFigures, MaskedAccuracy
 
 
@@ -68,8 +69,7 @@ class ShardedAttack:
 
 def best_possible(attacks: Sequence[ShardedAttack]) -> dict[str, float]:
     """The highest possible accuracy under each attack and their mean, by the names of these metrics."""
-    most = {f"aua/{attack.threat.name}": attack.best_possible() for attack in attacks}
-    return {**most, "aua": sum(most.values()) / len(most)}
+    return attack_bounds({attack.threat.name: attack.best_possible() for attack in attacks})
 
 
 def bounds(rows: int, size: int) -> Sequence[tuple[int, int]]:

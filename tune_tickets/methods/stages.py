@@ -4,13 +4,18 @@ This module does not import torch or transformers, because trials import it and 
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tune_tickets.config.task import Model
 from tune_tickets.config.training import Adversary, Retraining
 from tune_tickets.engine.execution import StageContext, StageOutput
-from tune_tickets.engine.stage import Sizes, Stage, StageKey, StageResult, Work
+from tune_tickets.engine.stage import Stage, StageKey, StageResult, Work
+from tune_tickets.engine.store import Store
+
+if TYPE_CHECKING:
+    from tune_tickets.tickets.unstructured import Mask
 
 TICKET_FILE = "ticket.safetensors"
 WEIGHTS_FILE = "weights.safetensors"
@@ -18,6 +23,15 @@ MASK_FILE = "mask.safetensors"
 SCORES_FILE = "scores.safetensors"
 TRAJECTORY_FILE = "trajectory.safetensors"
 ATTACKED_FILE = "attacked.parquet"
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The numbers of rows that the cost of a stage depends on; None if the data could not be read."""
+
+    train: int | None
+    select: int
+    twins: Mapping[str, int]
 
 
 def epoch_file(epoch: int) -> str:
@@ -114,8 +128,20 @@ class Vectors(FromDriver):
     fingerprint: str
 
 
+class TrainingStage(Stage):
+    """A stage that trains. Its record holds passes over the training rows and seconds under `training`."""
+
+    @classmethod
+    def steps_done(cls, result: StageResult, rows: int | None) -> tuple[float | None, float]:
+        """Rows passed forward and backward."""
+        training = result.record.get("training")
+        if training is None or rows is None:
+            return None, result.seconds
+        return training["passes"] * rows, training["seconds"]
+
+
 @dataclass(frozen=True, kw_only=True)
-class ModelStage(Stage):
+class ModelStage(TrainingStage):
     """A stage that starts from the pre-trained model."""
 
     seed: int
@@ -164,6 +190,15 @@ class Draw(Stage):
         from tune_tickets.methods.bodies.draw import run
 
         return run(context)
+
+    @classmethod
+    def mask_of(cls, store: Store, result: StageResult) -> "Mask":
+        """Read the mask of a finished result."""
+        from tune_tickets.tickets.mask import StructuredMask
+        from tune_tickets.tickets.unstructured import UnstructuredMask
+
+        kind: type[Mask] = StructuredMask if result.record["structured"] else UnstructuredMask
+        return kind.from_bytes(store.read(result, MASK_FILE))
 
     def work(self, sizes: Sizes) -> Work:
         """Ranking of scores."""
@@ -311,7 +346,7 @@ class Evaluate(Stage):
         return {"clean": clean, "flops": 1.0, "attackable": [True] * self.rows, "attacked_sample": ""}
 
     @classmethod
-    def steps_done(cls, result: StageResult, train_rows: int | None) -> tuple[float | None, float]:
+    def steps_done(cls, result: StageResult, rows: int | None) -> tuple[float | None, float]:
         """Rows evaluated."""
         return float(result.record["clean"]["rows"]), result.seconds
 
@@ -404,6 +439,6 @@ class Attack(Stage):
         return {"rows": rows, "candidates": 0, "rejected": {}}
 
     @classmethod
-    def steps_done(cls, result: StageResult, train_rows: int | None) -> tuple[float | None, float]:
+    def steps_done(cls, result: StageResult, rows: int | None) -> tuple[float | None, float]:
         """Rows attacked."""
         return float(len(result.record["rows"])), result.seconds

@@ -1,4 +1,4 @@
-"""Files that leave the store for people: masks, attacked texts and the settings of a trial, and the best ticket."""
+"""Files of trials for people and for MLflow: masks, attacked texts, settings and the best ticket."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -12,30 +12,26 @@ from tune_tickets.config import Settings
 from tune_tickets.engine.stage import StageResult
 from tune_tickets.engine.store import Store
 from tune_tickets.errors import StoreError
+from tune_tickets.methods.stages import ATTACKED_FILE, MASK_FILE, TICKET_FILE, Draw
 from tune_tickets.results.folder import Results
 from tune_tickets.results.records import Outcome, StageRecord
-from tune_tickets.tickets.mask import StructuredMask
-from tune_tickets.tickets.unstructured import Mask, UnstructuredMask
-
-MASK_FILE = "mask.safetensors"
-ATTACKED_FILE = "attacked.parquet"
-TICKET_FILE = "ticket.safetensors"
+from tune_tickets.tickets.unstructured import Mask
 
 
 def trial_artifacts(
     name: str, stages: Sequence[StageRecord], settings: Settings, store: Store, results: Results
 ) -> dict[str, Path]:
-    """What a trial or control leaves behind, as path in the MLflow run -> file in the results folder."""
+    """Write the files of a trial or control; return path in the MLflow run -> file in the results folder."""
     folder = results.folder / "trials" / name
     folder.mkdir(parents=True, exist_ok=True)
     found = {"settings.yaml": _write(folder / "settings.yaml", _yaml(settings))}
     for _, content in _contents(stages, store, MASK_FILE):
-        found["ticket.safetensors"] = _write(folder / "ticket.safetensors", content)
+        found[TICKET_FILE] = _write(folder / TICKET_FILE, content)
     return found | _attacked_files(name, stages, store, results)
 
 
 def transfer_artifacts(name: str, outcome: Outcome | None, store: Store, results: Results) -> dict[str, Path]:
-    """The attacked texts of every further task, in the same form."""
+    """Write the attacked texts of every further task; return them in the same form."""
     found: dict[str, Path] = {}
     for transfer in outcome.transfers if outcome is not None else ():
         files = _attacked_files(f"{name}-{transfer.name}", transfer.stages, store, results)
@@ -44,19 +40,16 @@ def transfer_artifacts(name: str, outcome: Outcome | None, store: Store, results
 
 
 def winning_tickets(results: Results, settings: Settings) -> dict[str, tuple[Path, tuple[str, ...]]]:
-    """The best ticket's file and the texts it reads, and those of every further task under its name."""
+    """Return the file of the best ticket and the columns it reads, by task; the main task is ''."""
     own = {"": (results.ticket, settings.task.columns)}
     further = {name: (results.ticket_on(name), transfer.task.columns) for name, transfer in settings.transfer.items()}
     return {task: found for task, found in (own | further).items() if found[0].is_file()}
 
 
 def stored_mask(digest: str, store: Store) -> Mask | None:
-    """The mask that a stage `draw` has left, if it is there."""
-    drawn = store.find("draw", digest)
-    if drawn is None:
-        return None
-    kind: type[Mask] = StructuredMask if drawn.record["structured"] else UnstructuredMask
-    return kind.from_bytes(store.read(drawn, MASK_FILE))
+    """The mask that a stage drew; None if the store does not have it."""
+    drawn = store.find(Draw.name, digest)
+    return None if drawn is None else Draw.mask_of(store, drawn)
 
 
 def _attacked_files(name: str, stages: Sequence[StageRecord], store: Store, results: Results) -> dict[str, Path]:
@@ -70,7 +63,7 @@ def _attacked_files(name: str, stages: Sequence[StageRecord], store: Store, resu
 
 
 def attacked_records(stages: Sequence[StageRecord], store: Store) -> dict[str, list[AttackRecord]]:
-    """What the attacks among the stages did to every row, by the name of their threat model; shards put together."""
+    """Return what each attack did to every row, by threat model; shards are joined."""
     found: dict[str, list[AttackRecord]] = {}
     for result, content in _contents(stages, store, ATTACKED_FILE):
         found.setdefault(str(result.record["threat"]), []).extend(read_parquet(BytesIO(content)))
@@ -78,9 +71,9 @@ def attacked_records(stages: Sequence[StageRecord], store: Store) -> dict[str, l
 
 
 def _contents(stages: Sequence[StageRecord], store: Store, file: str) -> Iterator[tuple[StageResult, bytes]]:
-    """The files of that name that stages left behind."""
+    """The files of that name among the results of stages."""
     for stage in stages:
-        # What cannot be read back is left out here: `tune-tickets store verify` finds it.
+        # Damaged files are skipped here: `tune-tickets store verify` reports them.
         with suppress(StoreError):
             result = store.find(stage.name, stage.digest)
             if result is not None and file in result.files:

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from tune_tickets.attacks.records import Measurement
 from tune_tickets.reports.comparisons import sentence
+from tune_tickets.results.metrics import Metric, columns_of, shown
 from tune_tickets.results.records import Comparison, Substitution
 
 MARKED = "[[{old} -> {new}]]"
@@ -17,8 +18,14 @@ _ENDS = 100
 _ELLIPSIS = " ... "
 
 
+def say(console: Console, text: str, style: str = "") -> None:
+    """Print text. Control characters are escaped. Piped output is not wrapped, so that it can be searched."""
+    shown = "\n".join(harmless(line, console.encoding) for line in text.split("\n"))
+    console.print(Text(shown, style=style), soft_wrap=not console.is_terminal)
+
+
 def harmless(text: str, encoding: str = "utf-8") -> str:
-    """The text with control characters, and all that the encoding lacks, written as escapes such as \\x1b."""
+    """Escape control characters and characters that the encoding lacks, such as \\x1b."""
     shown = "".join(
         letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii") for letter in text
     )
@@ -26,13 +33,13 @@ def harmless(text: str, encoding: str = "utf-8") -> str:
 
 
 def lookalikes(found: Substitution) -> str:
-    """Letters from outside ASCII that the change has put in: 'U+0430' looks like an a, and nobody would see it."""
+    """Name inserted non-ASCII letters: U+0430 looks like an a."""
     fresh = sorted({letter for letter in found.new if not letter.isascii()} - set(found.old))
     return " ".join(f"U+{ord(letter):04X}" for letter in fresh)
 
 
 def marked_text(pieces: Sequence[tuple[str, str]], colour: bool, encoding: str = "utf-8") -> Text:
-    """A text from its (old, new) pieces: changes in colour, or as [[old -> new]]; long unchanged parts shortened."""
+    """Show a text from its (old, new) pieces: changes in colour or as [[old -> new]], long unchanged parts cut."""
     shown = Text()
     for index, (old, new) in enumerate(pieces):
         if old == new:
@@ -48,7 +55,7 @@ def marked_text(pieces: Sequence[tuple[str, str]], colour: bool, encoding: str =
 
 
 def substitution_text(found: Substitution, colour: bool, encoding: str = "utf-8") -> Text:
-    """One line: similarity, whether the attack succeeded, and the change among its neighbours."""
+    """Show one substitution on a line: similarity, success, and the change with its context."""
     similarity = "    " if found.similarity is None else f"{found.similarity:.2f}"
     head = Text(f"{similarity} {'success' if found.successful else 'failed '}  ")
     sides = [(found.left, found.left), (found.old, found.new), (found.right, found.right)]
@@ -56,7 +63,7 @@ def substitution_text(found: Substitution, colour: bool, encoding: str = "utf-8"
 
 
 def substitution_page(threat: str, model: str, found: Iterable[Substitution]) -> str:
-    """The substitutions of one threat model as plain text, for a file."""
+    """Return the substitutions of one threat model as plain text, for a file."""
     lines = [substitution_text(one, colour=False).plain for one in found]
     header = f"{threat} against {model}: {len(lines)} random substitutions (similarity of the whole text, outcome)"
     return "\n".join([header, *(lines or ["nothing was changed"])]) + "\n"
@@ -72,19 +79,16 @@ def _shortened(text: str, first: bool, last: bool) -> str:
 
 _GAP = 2
 _MEANING = (
-    "Clean%: right before the attack. Aua%: right before and after. Suc%: attacks that worked / rows attacked. #Query: "
-    "mean per row attacked. Words changed and similarity: means of the attacks that worked. Intervals are 95%. "
-    "Only figures of one fingerprint can be compared."
+    "Clean%: right before the attack. Aua%: right before and after. Suc%: successful attacks / rows attacked. #Query: "
+    "mean per row attacked. Words changed and similarity: means over successful attacks. Intervals are 95%. "
+    "Only columns with the same fingerprint can be compared."
 )
-_SPEED = (
-    "Seconds and queries/s do not show which model is faster: the second finds in the caches what the first attack "
-    "thought of."
-)
+_SPEED = "Seconds and queries/s do not show which model is faster: the second attack finds cached results of the first."
 Figure = Callable[[Measurement], str]
 
 
 def print_figures(measurements: Sequence[Measurement], console: Console) -> None:
-    """One column per model and threat model; those that do not fit side by side go on below."""
+    """Print one column per model and threat model, in several tables if they do not fit side by side."""
     models = list(dict.fromkeys(measured.model for measured in measurements))
     letters = {model: chr(ord("A") + index) for index, model in enumerate(models)}
     console.print()
@@ -108,7 +112,7 @@ def print_figures(measurements: Sequence[Measurement], console: Console) -> None
 
 
 def print_comparisons(found: Sequence[Comparison], console: Console) -> None:
-    """Whether the first model of `print_figures` can be told from the second, per threat model."""
+    """Print whether the first model of `print_figures` differs from the second, per threat model."""
     console.print()
     for comparison in found:
         say(console, sentence(comparison.model_copy(update={"other": "B"}), subject="A"))
@@ -117,7 +121,7 @@ def print_comparisons(found: Sequence[Comparison], console: Console) -> None:
 def print_texts(
     texts: Sequence[tuple[str, Sequence[tuple[str, Sequence[tuple[str, str]]]]]], title: str, console: Console
 ) -> None:
-    """Attacked texts under their headings; each has one part, or one per column, as (name, pieces)."""
+    """Print attacked texts under their headings; each has one part per column, as (name, pieces)."""
     console.print()
     say(console, title, style="bold")
     for heading, parts in texts:
@@ -129,7 +133,7 @@ def print_texts(
 
 
 def print_substitutions(measured: Measurement, console: Console) -> None:
-    """The sampled substitutions of one attack."""
+    """Print the sampled substitutions of one attack."""
     found = measured.substitutions
     console.print()
     title = f"{measured.figures.threat} on {measured.model}: {len(found)} random substitutions to judge"
@@ -139,20 +143,13 @@ def print_substitutions(measured: Measurement, console: Console) -> None:
         console.print(Text("  ") + line, soft_wrap=not console.is_terminal)
 
 
-def say(console: Console, text: str, style: str = "") -> None:
-    """One sentence; piped output keeps it on one line."""
-    console.print(Text(harmless(text, console.encoding), style=style), soft_wrap=not console.is_terminal)
-
-
 def _rows(measurements: Sequence[Measurement], plus_minus: str) -> list[tuple[str, Figure]]:
     constraints = dict.fromkeys(name for measured in measurements for name in measured.figures.rejected)
     rows: list[tuple[str, Figure]] = [
         ("rows", lambda one: str(one.figures.rows)),
         ("skipped (wrong before)", lambda one: str(one.figures.skipped)),
         ("Clean%", lambda one: _clean(one, plus_minus)),
-        ("Aua%", _aua),
-        ("Suc%", lambda one: f"{one.figures.success_rate:.1f}"),
-        ("#Query", lambda one: f"{one.figures.queries:.1f}"),
+        *((metric.column.removesuffix(" [95%]"), _attacked(metric)) for metric in columns_of("<threat>")),
         ("words changed %", lambda one: f"{one.figures.words_changed:.1f}"),
         ("similarity", lambda one: "-" if one.figures.similarity is None else f"{one.figures.similarity:.3f}"),
     ]
@@ -176,13 +173,12 @@ def _clean(measured: Measurement, plus_minus: str) -> str:
     return f"{measured.figures.clean:.1f} {plus_minus}{(high - low) / 2:.1f}"
 
 
-def _aua(measured: Measurement) -> str:
-    low, high = measured.figures.interval
-    return f"{measured.figures.accuracy_under_attack:.1f} [{low:.1f}-{high:.1f}]"
+def _attacked(metric: Metric) -> Figure:
+    return lambda one: shown(metric, one.figures) or "-"
 
 
 def _packed(widths: Sequence[int], room: int) -> list[tuple[int, int]]:
-    """Which columns stand side by side, as (first, last + 1)."""
+    """Group columns that fit side by side, as (first, last + 1)."""
     groups: list[tuple[int, int]] = []
     used = 0
     for index, width in enumerate(widths):

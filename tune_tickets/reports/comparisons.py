@@ -1,4 +1,4 @@
-"""What can be said of OOD figures: paired tests of the selected ticket, and what differences the rows can show."""
+"""Paired tests of the selected ticket, and the differences that the rows can show."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -13,63 +13,61 @@ from tune_tickets.results.records import (
 )
 from tune_tickets.results.statistics import detectable, detectable_paired, mcnemar
 
-# The rows that chose the ticket flatter it; only fresh rows can settle a claim.
+ALPHA = 0.05
+# The ticket was chosen on these rows, so they flatter it. Only fresh rows can settle a claim.
 CAVEAT = "These rows also steered the search: confirm the ticket on report rows before claiming more."
 
 
-def comparisons(selected: Outcome, others: Mapping[str, Outcome], alpha: float = 0.05) -> tuple[Comparison, ...]:
-    """The exact McNemar test on `survived`, per other model and threat; only for the same threat model and rows."""
+def comparisons(selected: Outcome, others: Mapping[str, Outcome]) -> tuple[Comparison, ...]:
+    """Run the exact McNemar test on `survived`, per other model, for equal threat models and rows."""
     return tuple(
-        comparison
-        for name, other in others.items()
-        for comparison in paired(name, selected.attacks, other.attacks, alpha)
+        comparison for name, other in others.items() for comparison in paired(name, selected.attacks, other.attacks)
     )
 
 
-def paired(
-    name: str, ours: Sequence[AttackFigures], theirs: Sequence[AttackFigures], alpha: float = 0.05
-) -> tuple[Comparison, ...]:
-    """The same for two models, given the figures of each; `name` is the other's."""
+def paired(name: str, ours: Sequence[AttackFigures], theirs: Sequence[AttackFigures]) -> tuple[Comparison, ...]:
+    """Like `comparisons`, for one other model called `name`."""
     return tuple(
-        _compare(name, one, other, alpha)
+        _compare(name, one, other)
         for one in ours
         for other in theirs
         if (one.fingerprint, one.sample, len(one.survived)) == (other.fingerprint, other.sample, len(other.survived))
     )
 
 
-def _compare(name: str, ours: AttackFigures, theirs: AttackFigures, alpha: float) -> Comparison:
+def _compare(name: str, ours: AttackFigures, theirs: AttackFigures) -> Comparison:
     p_value = mcnemar(ours.survived, theirs.survived)
     return Comparison(
         other=name,
         threat=ours.threat,
         difference=ours.accuracy_under_attack - theirs.accuracy_under_attack,
         p_value=p_value,
-        distinguishable=p_value < alpha,
+        distinguishable=p_value < ALPHA,
     )
 
 
 def verdict(found: tuple[Comparison, ...]) -> str:
-    """One sentence per comparison, and what they are worth."""
+    """Return one sentence per comparison, then the caveat."""
     if not found:
         return "There is no other model under the same threat model to compare the selected ticket with."
     return "\n".join([*(sentence(comparison) for comparison in found), CAVEAT])
 
 
 def sentence(comparison: Comparison, subject: str = "the selected ticket") -> str:
-    """What the comparison says, in words."""
+    """Return a comparison in words."""
     points = f"{abs(comparison.difference):.1f} points"
-    test = f"{comparison.difference:+.1f} points, {_p_value(comparison.p_value)}"
+    test = f"{comparison.difference:+.1f} points, {p_text(comparison.p_value)}"
     if not comparison.distinguishable:
         return f"{comparison.threat}: {subject} cannot be told from {comparison.other} ({test})."
     more = "more" if comparison.difference > 0 else "less"
     return (
         f"{comparison.threat}: {subject} keeps {points} {more} accuracy under attack than "
-        f"{comparison.other} ({_p_value(comparison.p_value)})."
+        f"{comparison.other} ({p_text(comparison.p_value)})."
     )
 
 
-def _p_value(p_value: float) -> str:
+def p_text(p_value: float) -> str:
+    """A p-value as sentences show it."""
     return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
 
 
@@ -78,14 +76,14 @@ MARK = "uses_ood_information: OOD rows entered this search, so its OOD figures a
 
 
 def ood_comparisons(selected: Outcome, others: Mapping[str, Outcome]) -> tuple[OodComparison, ...]:
-    """The exact McNemar test per other model and twin, on the same rows."""
+    """Run the exact McNemar test per other model and twin, on the same rows."""
     return tuple(
         OodComparison(
             other=name,
             twin=ours.name,
             difference=ours.value - theirs.value,
             p_value=(p_value := mcnemar(ours.right, theirs.right)),
-            distinguishable=p_value < 0.05,
+            distinguishable=p_value < ALPHA,
         )
         for name, other in others.items()
         for ours, theirs in _paired(selected, other)
@@ -93,9 +91,10 @@ def ood_comparisons(selected: Outcome, others: Mapping[str, Outcome]) -> tuple[O
 
 
 def detectable_differences(measured: Outcome, other: Outcome | None) -> tuple[Detectable, ...]:
-    """What the rows behind clean accuracy and behind each twin could have shown.
+    """Return the differences that the clean rows and the rows of each twin can show.
 
-    Clean rows are not kept one by one, so two models are taken to have rows of their own: on shared rows less suffices.
+    Answers on clean rows are not stored, so the test for two independent samples is used: paired rows show smaller
+    differences.
     """
     clean = measured.clean
     found = [Detectable(figure="clean", rows=clean.rows, points=detectable(clean.accuracy, clean.rows), paired=False)]
@@ -108,13 +107,8 @@ def detectable_differences(measured: Outcome, other: Outcome | None) -> tuple[De
     return tuple(found)
 
 
-def ood_sentences(summary: Summary) -> Iterator[str]:
-    """What a reader of the table must know of its OOD figures."""
-    return (text for _, text in ood_claims(summary))
-
-
 def ood_claims(summary: Summary) -> Iterator[tuple[OodComparison | None, str]]:
-    """The same sentences, each with the comparison it tells of."""
+    """Yield what a reader must know about the OOD columns, each sentence with its comparison, if any."""
     if summary.uses_ood_information:
         yield None, MARK
     metrics = {twin.name: twin.metric for trial in summary.trials if trial.outcome for twin in trial.outcome.ood}

@@ -8,17 +8,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tune_tickets.reports.table import say
+from tune_tickets.reports.attacked import say
+from tune_tickets.reports.comparisons import ALPHA, p_text
+from tune_tickets.reports.table import ABSENT
 from tune_tickets.results.metrics import find, is_confirmed, lower_is_better
 from tune_tickets.results.records import Confirmation, ConfirmedModel, Estimate, SeedRun, SeedTest
 from tune_tickets.results.statistics import paired_t, t_interval
 
-ALPHA = 0.05
-ABSENT = "-"
-
 
 def print_confirmation(found: Confirmation, console: Console) -> None:
-    """Models in rows, means with 95% intervals over seeds in columns; then a sentence per test."""
+    """Print models in rows and means with 95% intervals over seeds in columns, then a sentence per test."""
     console.print(_table(found))
     say(console, meaning(found), style="dim")
     for line in failures(found):
@@ -28,15 +27,15 @@ def print_confirmation(found: Confirmation, console: Console) -> None:
 
 
 def meaning(found: Confirmation) -> str:
-    """What the figures are."""
+    """Explain the table."""
     return (
-        f"Means over seeds with 95% t intervals, on {found.rows} report rows ({found.attacked_rows} attacked) that "
-        "nothing was chosen by. Tests are paired over seeds, two-sided and not corrected for their number."
+        f"Means over seeds with 95% t intervals, on {found.rows} report rows ({found.attacked_rows} attacked), "
+        "which no choice was based on. Tests are paired over seeds, two-sided and not corrected for their number."
     )
 
 
 def failures(found: Confirmation) -> Iterator[str]:
-    """Seeds without figures, and why."""
+    """Yield the seeds that failed, and why."""
     for model in found.models:
         for run in model.runs:
             if run.error is not None:
@@ -44,7 +43,7 @@ def failures(found: Confirmation) -> Iterator[str]:
 
 
 def cells(found: Confirmation) -> list[list[str]]:
-    """A header, then a line per model: name, method, seeds, and the mean of every metric with its interval."""
+    """Return a header and a line per model: name, method, seeds, and the mean of every metric with its interval."""
     metrics = list(dict.fromkeys(name for model in found.models for name in model.estimates))
     header = ["model", "method", "seeds", *map(_header, metrics)]
     figures = [[_estimate(model.estimates.get(metric)) for metric in metrics] for model in found.models]
@@ -55,10 +54,10 @@ def cells(found: Confirmation) -> list[list[str]]:
 
 
 def sentence(test: SeedTest) -> str:
-    """What a test says."""
+    """Return a test in words."""
     if test.p_value is None:
         return f"{test.metric}: {test.seeds} seeds in common are too few to compare {test.ticket} with {test.other}."
-    shown = f"{test.difference:+.1f} points, {_p_value(test.p_value)}, {test.seeds} seeds"
+    shown = f"{test.difference:+.1f} points, {p_text(test.p_value)}, {test.seeds} seeds"
     if test.p_value >= ALPHA:
         return f"{test.metric}: {test.ticket} cannot be told from {test.other} ({shown})."
     return f"{test.metric}: {test.ticket} is {'better' if improves(test) else 'worse'} than {test.other} ({shown})."
@@ -73,7 +72,7 @@ def _table(found: Confirmation) -> Table:
     header, *lines = cells(found)
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for index, name in enumerate(header):
-        # Folded, for cut off the names of two threat models may look the same.
+        # Folded: if cut, the names of two threat models may look the same.
         table.add_column(Text(name), justify="left" if index < 2 else "right", overflow="fold")
     for line in lines:
         table.add_row(*map(Text, line))
@@ -98,19 +97,15 @@ def _estimate(found: Estimate | None) -> str:
     return f"{found.mean:.1f} [{found.interval[0]:.1f}, {found.interval[1]:.1f}]"
 
 
-def _p_value(p_value: float) -> str:
-    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
-
-
 def estimates(runs: Sequence[SeedRun]) -> dict[str, Estimate]:
-    """By metric, over the seeds that were measured."""
+    """Estimate each metric over the measured seeds."""
     done = [run for run in runs if run.status == "complete"]
     names = dict.fromkeys(name for run in done for name in run.metrics if is_confirmed(name))
     return {name: _confirmed_estimate([run.metrics[name] for run in done if name in run.metrics]) for name in names}
 
 
 def tests(models: Sequence[ConfirmedModel]) -> tuple[SeedTest, ...]:
-    """Every ticket against the dense control and the random tickets like it, per metric."""
+    """Test every ticket against the dense control and against random tickets like it, per metric."""
     return tuple(
         _test(ticket, other, metric)
         for ticket in models

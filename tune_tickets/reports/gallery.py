@@ -1,10 +1,9 @@
-"""The report of a search, made when it ends and again when asked for."""
+"""Pictures and the report page of a search: gather everything to draw, draw it, write the page."""
 
-import json
 import logging
 import shlex
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,25 +22,27 @@ from tune_tickets.models.families import family_of
 from tune_tickets.models.families.base import Family
 from tune_tickets.reports.artifacts import attacked_records
 from tune_tickets.reports.mask_pictures import curves, distances, patterns
+from tune_tickets.reports.page.source import read_confirmation
 from tune_tickets.reports.page.writing import ReportFiles, write_report
 from tune_tickets.reports.pictures import Evidence, draw_gallery, save_pictures
 from tune_tickets.reports.pictures.evidence import Axis, Curve, Epochs, Example, Measured
 from tune_tickets.reports.pictures.style import saved_pictures
 from tune_tickets.results.folder import Results
 from tune_tickets.results.objective import names
-from tune_tickets.results.records import Confirmation, Outcome, StageRecord, Summary, TrialRecord
+from tune_tickets.results.records import Outcome, StageRecord, Summary, TrialRecord
 from tune_tickets.tickets.ticket import read_header
 from tune_tickets.tracking.naming import flatten
 from tune_tickets.tracking.place import sqlite_uri
 
 FEWEST = 4
-"""Completed trials below which the shares say nothing."""
+"""With fewer completed trials the importances mean nothing."""
 
 
 def importances(experiment: Experiment, digest: str, database: Path) -> dict[str, dict[str, float]]:
-    """By value of the objective and setting, 0 to 1; of settings that only some trials have, none.
+    """Return the importance of each setting (0 to 1) by value of the objective; only settings that all trials have.
 
-    Raises with the reason if there is nothing to compute them from.
+    Raises:
+        TicketsError: there is nothing to compute them from, and why.
     """
     if not database.is_file():
         raise TicketsError(f"there is no {database.name}")
@@ -81,7 +82,7 @@ MOST = 8
 
 
 def examples(summary: Summary, store: Store, ticket: Path) -> tuple[Example, ...]:
-    """Of every threat model the first rows whose attack succeeded, and one that withstood."""
+    """Return, per threat model, the first rows with a successful attack and one with a failed attack."""
     model, stages = _model(summary)
     labels = read_header(ticket).labels if ticket.is_file() else ()
     found = [
@@ -135,23 +136,24 @@ _SECTIONS = ("method", "retraining", "ablation")
 def draw_pictures(
     results: Results, summary: Summary, beside: Sequence[tuple[Results, Summary]] = ()
 ) -> tuple[dict[str, Path], tuple[str, ...]]:
-    """Draw and save all pictures: path in the MLflow run -> file, and what went wrong. Never raises.
+    """Draw and save all pictures. Never raises, because a search that has ended is worth more than its pictures.
 
-    A search that has ended is worth more than its pictures.
+    Returns:
+        Path in the MLflow run -> file, and what went wrong.
     """
-    again = f"to have them: tune-tickets pictures {shlex.quote(str(results.folder))}"
+    again = f"to draw them: tune-tickets pictures {shlex.quote(str(results.folder))}"
     try:
         gallery = draw_gallery(gather(results, summary, beside))
         files = save_pictures(gallery.pictures, results.folder, gallery.left_out)
     except KeyboardInterrupt:
         return {}, (f"The pictures were not drawn; {again}",)
     except Exception as error:
-        return {}, (f"The pictures could not be drawn ({type(error).__name__}: {error}); all else is there.",)
+        return {}, (f"The pictures could not be drawn ({type(error).__name__}: {error}). Everything else is complete.",)
     return files, tuple(f"The picture {name} could not be drawn ({why})." for name, why in gallery.failed.items())
 
 
 def gather(results: Results, summary: Summary, beside: Sequence[tuple[Results, Summary]] = ()) -> Evidence:
-    """All that is drawn. What cannot be read is left out and named in `missing`.
+    """Read everything that is drawn. What cannot be read is left out and named in `missing`.
 
     `beside` are results of the same experiment with other seeds: means and bands are then over seeds.
     """
@@ -170,9 +172,9 @@ def gather(results: Results, summary: Summary, beside: Sequence[tuple[Results, S
 
     flat = {name: flat_settings(found) for name, found in settings.items()}
     own = measured(summary, flat)
-    others: tuple[Measured, ...] = tried("measured", (), lambda: _others(beside))
+    nothing: tuple[tuple[Measured, ...], tuple[Curve, ...]] = ((), ())
+    others, other_curves = tried("measured", nothing, lambda: _beside(beside))
     own_curves: tuple[Curve, ...] = tried("curves", (), lambda: curves(summary, settings, flat, store))
-    other_curves: tuple[Curve, ...] = tried("curves", (), lambda: tuple(_other_curves(beside)))
     confirmation = tried("confirmation", None, lambda: read_confirmation(results.confirmation))
     sources = [(summary, store), *((found, Store(place.store_url)) for place, found in beside)]
     return Evidence(
@@ -203,7 +205,7 @@ def _heads(experiment: Experiment, results: Results) -> tuple[int | None, Family
 
 
 def trial_settings(experiment: Experiment, trials: Sequence[TrialRecord]) -> dict[str, Any]:
-    """The settings of every trial; of those that no longer fit the schema there are none."""
+    """Return the settings of every trial. Those that no longer fit the schema are left out."""
     found = {}
     for trial in trials:
         try:
@@ -214,13 +216,13 @@ def trial_settings(experiment: Experiment, trials: Sequence[TrialRecord]) -> dic
 
 
 def flat_settings(settings: Any) -> dict[str, Any]:  # noqa: ANN401 - `Settings`, told apart by method
-    """What can be searched, under dotted keys."""
+    """Return the settings that can be searched, under dotted keys."""
     tree = settings.model_dump(mode="json", include=set(_SECTIONS))
     return flatten(tree)
 
 
 def measured(summary: Summary, settings: Mapping[str, Mapping[str, Any]], own: bool = True) -> tuple[Measured, ...]:
-    """Every trial measured to its end, and every control."""
+    """Return every complete trial and every control."""
     trials = [
         Measured(
             name=trial.id,
@@ -253,7 +255,7 @@ def measured(summary: Summary, settings: Mapping[str, Mapping[str, Any]], own: b
 
 
 def epochs(summary: Summary) -> tuple[Epochs, ...]:
-    """What was attacked after every epoch, the winner first."""
+    """Return the models that were attacked after every epoch, the winner first."""
     return tuple(
         Epochs(record.model, record.title, tuple(each.metrics() for each in record.epochs), record.left_out)
         for record in summary.epochs
@@ -264,29 +266,20 @@ def _on_tasks(outcome: Outcome) -> dict[str, dict[str, float]]:
     return {transfer.name: transfer.outcome.metrics() for transfer in outcome.transfers}
 
 
-def _others(beside: Sequence[tuple[Results, Summary]]) -> tuple[Measured, ...]:
-    found: list[Measured] = []
-    for place, summary in beside:
+def _beside(found: Sequence[tuple[Results, Summary]]) -> tuple[tuple[Measured, ...], tuple[Curve, ...]]:
+    """Models and curves of the same experiment with other seeds."""
+    models: list[Measured] = []
+    lines: list[Curve] = []
+    for place, summary in found:
         settings = trial_settings(load_experiment(place.config), summary.trials)
-        found += measured(summary, {name: flat_settings(one) for name, one in settings.items()}, own=False)
-    return tuple(found)
-
-
-def _other_curves(beside: Sequence[tuple[Results, Summary]]) -> Iterator[Curve]:
-    for place, summary in beside:
-        settings = trial_settings(load_experiment(place.config), summary.trials)
-        flat = {name: flat_settings(found) for name, found in settings.items()}
-        for curve in curves(summary, settings, flat, Store(place.store_url)):
-            yield replace(curve, own=False)
-
-
-def read_confirmation(path: Path) -> Confirmation | None:
-    """What `confirm` has left, if it was run."""
-    return Confirmation.model_validate(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
+        flat = {name: flat_settings(one) for name, one in settings.items()}
+        models += measured(summary, flat, own=False)
+        lines += (replace(curve, own=False) for curve in curves(summary, settings, flat, Store(place.store_url)))
+    return tuple(models), tuple(lines)
 
 
 def axes(experiment: Experiment) -> tuple[Axis, ...]:
-    """The searched settings."""
+    """Return the searched settings."""
     return tuple(
         Axis(name, isinstance(domain, LogUniform), domain.choice if isinstance(domain, Choice) else None)
         for name, domain in experiment.domains.items()
@@ -298,7 +291,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class LeftReport:
-    """`files` to attach, by name; `problems` says why there are none."""
+    """`files` to attach, by name; `problems` says why some are missing."""
 
     files: dict[str, Path] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
@@ -310,7 +303,7 @@ def make_report(folder: Path) -> ReportFiles:
 
 
 def leave_report(folder: Path) -> LeftReport:
-    """The same at the end of a search, which no trouble with a page may lose: it is told, not raised."""
+    """Like `make_report`, at the end of a search: errors are returned, not raised."""
     try:
         found = make_report(folder)
     except Exception as error:

@@ -1,12 +1,10 @@
-"""Masks of a search as numbers to draw: what survives in every layer, and how far masks moved while they were found."""
+"""What pictures show of stages in the store: training curves, surviving parts, and distances between masks."""
 
-import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from itertools import takewhile
 from typing import Any
 
@@ -14,33 +12,36 @@ import torch
 from torch import Tensor
 
 from tune_tickets.config import Settings
-from tune_tickets.engine.stage import StageResult, digest_of
+from tune_tickets.engine.stage import ExtensibleStage, StageKey, StageResult, digest_of
 from tune_tickets.engine.store import Store
 from tune_tickets.errors import StoreError
-from tune_tickets.methods.earlyrobust import EarlyBird
+from tune_tickets.methods.stages import TRAJECTORY_FILE, Retrain
 from tune_tickets.models.families.base import Family
 from tune_tickets.reports.artifacts import stored_mask
-from tune_tickets.reports.pictures.evidence import Curve, MaskDistances, Matrix, Pattern
+from tune_tickets.reports.pictures.evidence import (
+    FINETUNING,
+    Curve,
+    MaskDistances,
+    Matrix,
+    Pattern,
+    curve_of,
+    stage_kind,
+)
 from tune_tickets.results.objective import ranked
 from tune_tickets.results.records import Confirmation, StageRecord, Summary, TrialRecord
 from tune_tickets.tickets.distance import Trajectory
-from tune_tickets.tickets.drawing import draw
 from tune_tickets.tickets.mask import StructuredMask
 from tune_tickets.tickets.survival import survival
 from tune_tickets.tickets.unstructured import Mask
 
-SEARCHES = ("search", "mlm_search")
-FINETUNING = "finetuning"
-_REPORTING = ("masks", "srnets_masks", "ood_curve", "imp", "srnets_imp", "retrain", *SEARCHES)
-_ROUNDS = ("imp", "srnets_imp")
 _PARTS = re.compile(r"(?=, | \+ )")
-"""Where what was changed or added begins in the title of a model."""
+"""Where the changes and additions begin in the title of a model."""
 
 
 def curves(
     summary: Summary, settings: Mapping[str, Settings], flat: Mapping[str, Mapping[str, Any]], store: Store
 ) -> tuple[Curve, ...]:
-    """One curve per stage that has a history, whoever asked for it; ended trials have theirs as far as they got."""
+    """Return one curve per stage with a history. Stopped trials have theirs up to where they stopped."""
     found: dict[tuple[str, str], Curve] = {}
     rounds: dict[tuple[str, str], int] = {}
     for name, title, stages in _asked(summary):
@@ -56,19 +57,27 @@ def curves(
                 found[key] = Curve(kind, (name,), title, flat.get(name, {}), records)
                 rounds[key] = met[kind]
     return tuple(
-        replace(curve, title=f"{curve.title}, round {rounds[key]}") if curve.stage in _ROUNDS else curve
+        replace(curve, title=f"{curve.title}, round {rounds[key]}") if _has_rounds(curve.stage) else curve
         for key, curve in found.items()
     )
 
 
-def search_result(stage: StageRecord, settings: Settings | None, store: Store) -> StageResult | None:
-    """The result of a stage; that of a search is found by how far the trial needed it."""
-    goal = None
-    if stage.name in SEARCHES and settings is not None and isinstance(settings.method, EarlyBird):
-        goal = digest_of(settings.method.stop_rule())
-    with suppress(StoreError):  # damaged: as if it were not there
-        return store.find(stage.name, stage.digest, goal)
+def _has_rounds(stage: str) -> bool:
+    kind = stage_kind(stage)
+    return kind is not None and kind.rounds
+
+
+def stored_result(stage: StageRecord, settings: Settings | None, store: Store) -> StageResult | None:
+    """The result of a stage; None if it is missing or damaged. Of an extensible one, as far as the trial needed it."""
+    rule = settings.method.stop_rule() if settings is not None and _is_extensible(stage) else None
+    with suppress(StoreError):
+        return store.find(stage.name, stage.digest, None if rule is None else digest_of(rule))
     return None
+
+
+def _is_extensible(stage: StageRecord) -> bool:
+    kind = stage_kind(stage.name)
+    return kind is not None and issubclass(kind, ExtensibleStage)
 
 
 def _asked(summary: Summary) -> Iterator[tuple[str, str, tuple[StageRecord, ...]]]:
@@ -79,17 +88,17 @@ def _asked(summary: Summary) -> Iterator[tuple[str, str, tuple[StageRecord, ...]
 
 
 def _reporting(stages: tuple[StageRecord, ...]) -> Iterator[tuple[str, StageRecord]]:
-    """The stages with a history; a retraining before the last is the fine-tuning of what was pruned."""
-    retrained = [stage.digest for stage in stages if stage.name == "retrain"]
+    """The stages with a history to plot. A retraining before the last one is the fine-tuning of what was pruned."""
+    retrained = [stage.digest for stage in stages if stage.name == Retrain.name]
     for stage in stages:
-        if stage.name == "retrain" and stage.digest != retrained[-1]:
+        if stage.name == Retrain.name and stage.digest != retrained[-1]:
             yield FINETUNING, stage
-        elif stage.name in _REPORTING:
+        elif curve_of(stage.name) is not None:
             yield stage.name, stage
 
 
 def _history(stage: StageRecord, settings: Settings | None, store: Store) -> tuple[dict[str, float], ...]:
-    result = search_result(stage, settings, store)
+    result = stored_result(stage, settings, store)
     records: list[dict[str, Any]] = result.history if result is not None else []
     if result is None:
         with suppress(StoreError):
@@ -106,18 +115,17 @@ def _joined(curve: Curve, model: str, title: str) -> Curve:
 
 
 def _in_common(first: str, second: str) -> str:
-    """What is true of both: 'srnets' of 'srnets, PoE pruned' and 'srnets + FreeLB'."""
+    """The common part of two titles: 'srnets' of 'srnets, PoE pruned' and 'srnets + FreeLB'."""
     parts = zip(_PARTS.split(first), _PARTS.split(second), strict=False)
     return "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], parts)) or "several methods"
 
 
 MOST_PATTERNS, MOST_SEARCHES, MOST_MINI_EPOCHS = 6, 3, 400
-TRAJECTORY_FILE = "trajectory.safetensors"
 Sources = Sequence[tuple[Summary, Store]]
 
 
 def best_first(summary: Summary) -> list[TrialRecord]:
-    """Measured trials, the selected one first, then by rank, then those that may not win."""
+    """Return complete trials: the selected one, then by rank, then those that may not win."""
     done = [trial for trial in summary.trials if trial.status == "complete" and trial.outcome is not None]
     order = [summary.selected.trial, *(trial.id for trial in ranked(list(summary.trials)))]
     return sorted(done, key=lambda trial: (order.index(trial.id) if trial.id in order else len(order), trial.number))
@@ -126,9 +134,9 @@ def best_first(summary: Summary) -> list[TrialRecord]:
 def patterns(
     sources: Sources, confirmation: Confirmation | None, heads: int | None, family: Family
 ) -> tuple[Pattern, ...]:
-    """The winner, the best of every other method and the random controls; seeds of one kind as a mean.
+    """Return the patterns of the winner, of the best ticket of every other method, and of the random controls.
 
-    `sources` begins with the search itself; those of other seeds follow.
+    Tickets that differ only in their seed are averaged. `sources` begins with the search itself, then other seeds.
     """
     summary, store = sources[0]
     found: dict[str, Pattern] = {}
@@ -140,7 +148,7 @@ def patterns(
             found[trial.title] = _pattern(trial.id, trial.title or trial.method, masks, heads, family)
         if len(found) == MOST_PATTERNS - 1:
             break
-    # Those like other tickets than the winner have other counts: no mean over seeds.
+    # Random tickets like other trials have other counts, so they do not enter the mean.
     winners = [control.outcome for control in summary.controls if control.kind == "random" and control.like is None]
     digests = [outcome.draw_digest for outcome in winners if outcome.draw_digest is not None]
     digests += _confirmed_random(confirmation, store)
@@ -151,7 +159,7 @@ def patterns(
 
 
 def _masks_like(trial: TrialRecord, sources: Sources) -> Iterator[Mask]:
-    """The mask of a trial, and those of trials with its settings under other seeds; a point drawn twice counts once."""
+    """The masks of a trial and of trials with the same settings and other seeds; equal draws count once."""
     wanted = _without_seeds(trial)
     for summary, store in sources:
         seen: set[str] = set()
@@ -170,15 +178,14 @@ def _without_seeds(trial: TrialRecord) -> dict[str, object]:
 
 
 def _confirmed_random(confirmation: Confirmation | None, store: Store) -> Iterator[str]:
-    """The random tickets of a confirmation, found above the stages that trained them."""
+    """The random tickets of a confirmation: the upstream masks of their trainings."""
     for model in confirmation.models if confirmation is not None else ():
         for run in model.runs if model.kind == "random" else ():
             if run.retrain_digest is None:
                 continue
-            content = store.read_path(f"{store.folder('retrain', run.retrain_digest)}/stage.json")
-            above = json.loads(content)["upstream"] if content is not None else {}
-            if "draw" in above:
-                yield above["draw"]["digest"]
+            trained = store.recipe(StageKey(Retrain.name, run.retrain_digest, run.retrain_digest))
+            if trained is not None and "draw" in trained.upstream:
+                yield trained.upstream["draw"].digest
 
 
 def _pattern(name: str, title: str, masks: Sequence[Mask], heads: int | None, family: Family) -> Pattern:
@@ -196,12 +203,12 @@ def _pattern(name: str, title: str, masks: Sequence[Mask], heads: int | None, fa
 
 
 def distances(summary: Summary, settings: Mapping[str, Settings], store: Store) -> tuple[MaskDistances, ...]:
-    """The searches of the best trials, one of each, as far as any trial has taken them."""
+    """Return the mask distances in the searches of the best trials, as far as any trial has computed them."""
     chosen: dict[str, tuple[TrialRecord, StageResult]] = {}
     longest: dict[str, Trajectory] = {}
     for trial in best_first(summary):
-        for stage in _searched(trial.stages):
-            result = search_result(stage, settings.get(trial.id), store)
+        for stage in filter(_is_extensible, trial.stages):
+            result = stored_result(stage, settings.get(trial.id), store)
             if result is None or TRAJECTORY_FILE not in result.files:
                 continue
             chosen.setdefault(stage.digest, (trial, result))
@@ -216,21 +223,12 @@ def distances(summary: Summary, settings: Mapping[str, Settings], store: Store) 
     )
 
 
-def _searched(stages: Iterable[StageRecord]) -> list[StageRecord]:
-    return [stage for stage in stages if stage.name in SEARCHES]
-
-
 def _distances(trial: TrialRecord, result: StageResult, trajectory: Trajectory, settings: Settings) -> MaskDistances:
-    method = settings.method
-    assert isinstance(method, EarlyBird)
-    ratios = method.drawing
-    drawn = partial(
-        draw,
-        heads=ratios.heads,
-        neurons=ratios.neurons,
-        heads_scope=ratios.heads_scope,
-        neurons_scope=ratios.neurons_scope,
-    )
+    from tune_tickets.methods.bodies.draw import drawer  # imports transformers
+
+    ratios, method = settings.method.ratios, settings.method.model_dump()
+    assert ratios is not None  # only such methods leave a trajectory to draw from
+    drawn = drawer(ratios)
     stop = int(result.record["stop"])
     shown = min(len(trajectory), max(stop, MOST_MINI_EPOCHS))
     masks = [trajectory.mask(number, drawn) for number in range(1, shown + 1)]
@@ -241,13 +239,13 @@ def _distances(trial: TrialRecord, result: StageResult, trajectory: Trajectory, 
         neurons=_matrix(_between(torch.stack([mask.neurons.flatten() for mask in masks]))),
         stop=stop,
         converged=bool(result.record["converged"]),
-        mini_epoch=method.mini_epoch,
-        gamma=method.gamma,
+        mini_epoch=method["mini_epoch"],
+        gamma=method["gamma"],
     )
 
 
 def _between(masks: Tensor) -> Tensor:
-    """Normalised Hamming distance of every row to every other."""
+    """Normalised Hamming distances between all rows."""
     kept = masks.double()
     return (kept @ (1 - kept).T + (1 - kept) @ kept.T) / masks.shape[1]
 

@@ -1,4 +1,4 @@
-"""Finished experiments side by side for people: on the terminal, and as a Markdown page."""
+"""Finished experiments side by side, on the terminal and as a Markdown page."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,6 +16,7 @@ from rich.text import Text
 from tune_tickets.config.domain import DOMAINS, is_domain
 from tune_tickets.config.source import Document, read_yaml
 from tune_tickets.errors import TicketsError
+from tune_tickets.reports.attacked import say
 from tune_tickets.reports.comparisons import paired, sentence
 from tune_tickets.reports.table import (
     ABSENT,
@@ -25,20 +26,19 @@ from tune_tickets.reports.table import (
     baselines_text,
     groups,
     print_rows,
-    say,
     winner_and_controls,
 )
+from tune_tickets.results.folder import Results
 from tune_tickets.results.records import Comparison, Cost, Outcome, Record, SearchStatus, Summary, TrialRecord
 from tune_tickets.results.summary import FILE_NAME, read_summary
 
-CONFIG_FILE = "config.yaml"
 WITHOUT_EFFECT = ("name", "store", "tracking")
-"""Sections that cannot change a figure."""
+"""Sections that cannot change a result."""
 
 
 @dataclass(frozen=True)
 class Finished:
-    """One experiment: its summary, and its configuration with dotted keys; search domains stay whole."""
+    """One experiment: its summary, and its configuration under dotted keys, with search domains as values."""
 
     label: str
     folder: Path
@@ -52,23 +52,27 @@ class Finished:
 
 
 def read_finished(folders: Sequence[Path]) -> list[Finished]:
-    """Two or more results folders as A, B, C, ..."""
+    """Read two or more results folders as A, B, C, ...
+
+    Raises:
+        TicketsError: there are too few or too many, one is named twice, or one cannot be read.
+    """
     places = [folder.parent if folder.name == FILE_NAME else folder for folder in folders]
     if len(places) < 2:
         raise TicketsError("Name two or more results folders to compare, such as results/a results/b.")
     if len({place.resolve() for place in places}) < len(places):
-        raise TicketsError("A results folder is named twice: an experiment equals itself.")
+        raise TicketsError("A results folder is named twice. Name different folders.")
     if len(places) > len(ascii_uppercase):
-        raise TicketsError(f"{len(places)} experiments fit on no page: compare at most {len(ascii_uppercase)}.")
+        raise TicketsError(f"{len(places)} experiments do not fit on a page: compare at most {len(ascii_uppercase)}.")
     return [read_results(place, label) for place, label in zip(places, ascii_uppercase, strict=False)]
 
 
 def read_results(folder: Path, label: str = "") -> Finished:
-    """One results folder."""
+    """Read one results folder."""
     summary = read_summary(folder)
-    config = folder / CONFIG_FILE
+    config = Results(folder, store_url="").config
     if not config.is_file():
-        raise TicketsError(f"There is no {CONFIG_FILE} in {folder}: name the folder as the search has left it.")
+        raise TicketsError(f"There is no {config.name} in {folder}: name a results folder as the search wrote it.")
     document, _ = read_yaml(config)
     effective = {key: value for key, value in document.items() if key not in WITHOUT_EFFECT}
     return Finished(label, folder, summary, _flat(effective))
@@ -85,7 +89,7 @@ def _flat(section: Document, prefix: str = "") -> dict[str, Any]:
 
 
 def chosen_text(experiment: Finished, name: str) -> str:
-    """A fixed value, or the winner's and what it was chosen from."""
+    """Show a fixed value, or the value of the winner and its domain."""
     value = experiment.settings[name]
     if not is_domain(value):
         return plain(value)
@@ -95,18 +99,18 @@ def chosen_text(experiment: Finished, name: str) -> str:
 
 
 def domain_text(domain: dict[str, Any]) -> str:
-    """A search domain without its conditions: 'uniform [0.1, 0.5]'."""
+    """Show a search domain without its conditions: 'uniform [0.1, 0.5]'."""
     kind = next(key for key in DOMAINS if key in domain)
     return f"{kind} {plain(domain[kind])}"
 
 
 def condition_text(domain: dict[str, Any]) -> str:
-    """When it is searched at all: 'method.kind: earlyrobust'; empty for always."""
+    """Show when it is searched: 'method.kind: earlyrobust'; empty for always."""
     return "; ".join(f"{path}: {plain(value)}" for path, value in (domain.get("when") or {}).items())
 
 
 def plain(value: Any) -> str:  # noqa: ANN401 - any YAML value
-    """A value as a person writes it."""
+    """Show a value as in YAML."""
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(plain, value))}]"
     if isinstance(value, dict):
@@ -117,7 +121,7 @@ def plain(value: Any) -> str:  # noqa: ANN401 - any YAML value
 
 
 class ComparedExperiment(Record):
-    """Where a label leads to."""
+    """The experiment behind a label."""
 
     label: str
     folder: str
@@ -150,12 +154,12 @@ class SideBySide(Record):
     experiments: tuple[ComparedExperiment, ...]
     models: tuple[ComparedModel, ...]
     comparisons: tuple[PairedWinners, ...]
-    notes: tuple[str, ...] = Field(description="What must be known before figures are compared")
+    notes: tuple[str, ...] = Field(description="What to know before comparing metrics")
     differences: dict[str, dict[str, Any]] = Field(description="Setting -> label -> value; a label may lack it")
 
 
 def compared_rows(experiments: Iterable[Finished]) -> list[Row]:
-    """All rows of the one table, their names opening with the label of their experiment."""
+    """Return the rows of one table. Their names begin with the label of their experiment."""
     return [
         replace(row, name=f"{experiment.label} {row.name}")
         for experiment in experiments
@@ -164,7 +168,7 @@ def compared_rows(experiments: Iterable[Finished]) -> list[Row]:
 
 
 def side_by_side(experiments: list[Finished]) -> SideBySide:
-    """Everything that can be said of the experiments together."""
+    """Compare the experiments."""
     return SideBySide(
         experiments=tuple(map(_identity, experiments)),
         models=tuple(
@@ -199,7 +203,7 @@ def _winners(experiments: Iterable[Finished]) -> dict[str, Outcome]:
 
 
 def _comparisons(experiments: list[Finished]) -> Iterator[PairedWinners]:
-    """Paired tests of winners, where their attacks name the same threat model and the same rows."""
+    """Paired tests of winners, for attacks with the same threat model and the same rows."""
     for (label, one), (name, other) in combinations(_winners(experiments).items(), 2):
         known = [figures for figures in one.attacks if figures.sample]
         for comparison in paired(name, known, other.attacks):
@@ -213,11 +217,11 @@ def _states(experiments: list[Finished]) -> Iterator[str]:
             yield f"{experiment.label} has no winner: {summary.selected.reason}"
         if summary.status != "finished":
             ended = summary.status if summary.status == "failed" else f"was {summary.status}"
-            yield f"{experiment.label} {ended} before its trials were done: more may be in it."
+            yield f"{experiment.label} {ended} before all its trials were done: more trials could find better tickets."
 
 
 def _threats(experiments: list[Finished]) -> Iterator[str]:
-    """Names that stand for different threat models."""
+    """Warn about names that stand for different threat models."""
     users: dict[str, dict[str, dict[str, None]]] = defaultdict(lambda: defaultdict(dict))
     for experiment in experiments:
         for row in winner_and_controls(experiment.summary):
@@ -227,13 +231,13 @@ def _threats(experiments: list[Finished]) -> Iterator[str]:
         if len(fingerprints) > 1:
             known = "; ".join(f"{', '.join(labels)}: {found[:8]}" for found, labels in fingerprints.items())
             yield (
-                f"{name} is not the same threat model everywhere ({known}): each has columns of its own, and figures "
-                "of one must not be compared with figures of the other."
+                f"{name} is not the same threat model everywhere ({known}): each has its own columns. Do not compare "
+                "them."
             )
 
 
 def _samples(experiments: list[Finished]) -> Iterator[str]:
-    """Pairs of winners that were measured on different rows, or do not say on which."""
+    """Warn about pairs of winners that were measured on different or unknown rows."""
     for (label, one), (name, other) in combinations(_winners(experiments).items(), 2):
         if not one.clean.sample or one.clean.sample != other.clean.sample:
             yield f"Clean%: {label} and {name} {_apart(one.clean.sample, other.clean.sample)}."
@@ -250,7 +254,7 @@ def _samples(experiments: list[Finished]) -> Iterator[str]:
 
 
 def _apart(one: str, other: str) -> str:
-    return "were measured on different rows" if one and other else "do not both name the rows they were measured on"
+    return "were measured on different rows" if one and other else "do not both say which rows they were measured on"
 
 
 def _differences(experiments: list[Finished]) -> dict[str, dict[str, Any]]:
@@ -265,12 +269,12 @@ def _differences(experiments: list[Finished]) -> dict[str, dict[str, Any]]:
     }
 
 
-SAME = "No setting that all of them have differs."
+SAME = "All settings that they share are equal."
 CAVEAT = "These rows also steered the searches: confirm the tickets on report rows before claiming more."
 
 
 def print_comparison(experiments: list[Finished], found: SideBySide, console: Console) -> None:
-    """One table of all winners and controls, what can be said of them, and what differs in the settings."""
+    """Print one table of all winners and controls, comparisons and notes, and the settings that differ."""
     say(console, "\n".join(_headings(found)))
     if shown := compared_rows(experiments):
         print_rows(console, shown)
@@ -281,7 +285,7 @@ def print_comparison(experiments: list[Finished], found: SideBySide, console: Co
     header, *settings = _settings(experiments, found)
     table = Table(title="What differs in the settings", title_justify="left")
     for name in header:
-        table.add_column(name, overflow="fold")  # two names that are cut off may look the same
+        table.add_column(name, overflow="fold")  # if cut, two names may look the same
     for line in settings:
         table.add_row(*map(Text, line))
     console.print(table if settings else SAME)
@@ -289,7 +293,7 @@ def print_comparison(experiments: list[Finished], found: SideBySide, console: Co
 
 
 def comparison_markdown(experiments: list[Finished], found: SideBySide) -> str:
-    """The same as a Markdown page."""
+    """Return the comparison as a Markdown page."""
     parts = ["# Experiments side by side", _bullets(_headings(found))]
     if shown := compared_rows(experiments):
         parts += [_table(_figures(shown)), LEGEND, "\n\n".join(_costs(experiments))]
@@ -324,7 +328,7 @@ def _sentence(comparison: PairedWinners) -> str:
 
 
 def _settings(experiments: list[Finished], found: SideBySide) -> Iterator[list[str]]:
-    """A header, then the settings that all experiments have, each with its values."""
+    """A header, then the settings that all experiments share and that differ."""
     yield ["setting", *(one.label for one in experiments)]
     for name, values in found.differences.items():
         if len(values) == len(experiments):
@@ -335,11 +339,11 @@ def _own_settings(experiments: list[Finished], found: SideBySide) -> str:
     own = [name for name, values in found.differences.items() if len(values) < len(experiments)]
     if not own:
         return ""
-    return f"{len(own)} more belong to some of the experiments only, such as {own[0]}: --json FILE names them."
+    return f"{len(own)} more settings exist only in some of the experiments, such as {own[0]}: --json FILE lists them."
 
 
 def _figures(shown: list[Row]) -> Iterator[list[str]]:
-    """The columns of the terminal's tables in one; a title stands on each of the columns it covers."""
+    """All columns in one table; a title is repeated on each column that it covers."""
     columns = [column for group in groups(shown, "±") for column in group]
     headers, title = ["model"], ""
     for above, below in (column.header for column in columns):

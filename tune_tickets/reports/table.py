@@ -1,4 +1,4 @@
-"""The closing table of a search, like the papers' main tables: trials and controls in rows, sentences below."""
+"""The closing table of a search, like the main tables of the papers: trials and controls in rows, notes below."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -10,8 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from tune_tickets.config.training import ADVERSARIES
-from tune_tickets.reports.comparisons import ood_sentences, verdict
-from tune_tickets.results.metrics import Metric, table
+from tune_tickets.engine.stage import ExtensibleStage, Stage
+from tune_tickets.reports.attacked import say
+from tune_tickets.reports.comparisons import ood_claims, verdict
+from tune_tickets.reports.pictures.evidence import stage_kind
+from tune_tickets.results.metrics import Metric, columns_of
 from tune_tickets.results.metrics import shown as cell_text
 from tune_tickets.results.records import (
     AttackFigures,
@@ -32,7 +35,7 @@ OOD_METRICS = {"accuracy": "Acc%", "weighted_f1": "F1%"}
 
 @dataclass(frozen=True)
 class Row:
-    """One measured model; `mark` says what became of it, `objections` why."""
+    """One measured model. `mark` says whether it is selected, on the front or barred, `objections` why."""
 
     name: str
     method: str
@@ -51,14 +54,14 @@ class Column:
     header: tuple[str, str]
     cell: Callable[[Row], str]
     words: bool = False
-    """Read from the left; numbers stand at the right."""
+    """Whether it is aligned left, as text; numbers are aligned right."""
 
 
 Group = tuple[Column, ...]
 
 
 def rows(summary: Summary, top: int) -> list[Row]:
-    """The `top` finished trials and the best of every method, the selected one first; below them their controls."""
+    """Return the best `top` trials and the best of every method, the selected one first, then their controls."""
     done = [trial for trial in summary.trials if trial.status == "complete" and trial.outcome is not None]
     done.sort(key=lambda trial: (trial.id != summary.selected.trial, -_mean(trial.values), trial.number))
     shown = [_trial_row(trial, trial.outcome, summary) for trial in done if trial.outcome is not None]
@@ -72,14 +75,14 @@ def rows(summary: Summary, top: int) -> list[Row]:
 
 
 def winner_and_controls(summary: Summary) -> list[Row]:
-    """The selected trial, if there is one, and the controls that it is compared with."""
+    """Return the selected trial, if there is one, and its controls."""
     found = [trial for trial in summary.trials if trial.id == summary.selected.trial]
     winner = [_trial_row(trial, trial.outcome, summary) for trial in found if trial.outcome is not None]
     return winner + [_control_row(control, summary) for control in summary.controls if control.like is None]
 
 
 def groups(shown: Iterable[Row], plus_minus: str) -> list[Group]:
-    """As in the papers' main tables: method and clean accuracy, each threat model, sizes, training costs."""
+    """Return the columns: method and clean accuracy, twins, each threat model, sizes, training costs."""
     shown = list(shown)
     own: Group = (
         Column(("", "method"), lambda row: row.method, words=True),
@@ -91,7 +94,7 @@ def groups(shown: Iterable[Row], plus_minus: str) -> list[Group]:
         Column(("params", "M"), lambda row: f"{row.outcome.sparsity.parameters / 1e6:.2f}"),
         Column(("", "total"), lambda row: f"{row.outcome.sparsity.parameters_total / 1e6:.2f}"),
     )
-    # Figures of different fingerprints never share a column, even under one name.
+    # Threat models with different fingerprints never share a column, even under one name.
     threats = {(figures.threat, figures.fingerprint): None for row in shown for figures in row.outcome.attacks}
     names = [threat for threat, _ in threats]
     threats = dict.fromkeys(sorted(threats, key=lambda threat: names.index(threat[0])))
@@ -101,7 +104,7 @@ def groups(shown: Iterable[Row], plus_minus: str) -> list[Group]:
 
 def _model_metrics(group: str) -> list[Metric]:
     """The metrics of a whole model that have a column."""
-    return [metric for metric in table() if metric.column and metric.group == group and not metric.family]
+    return [metric for metric in columns_of() if metric.group == group]
 
 
 def _is_shown(metric: Metric, shown: list[Row]) -> bool:
@@ -116,7 +119,7 @@ def _column(metric: Metric, plus_minus: str, title: str = "") -> Column:
 
 
 def _twin_groups(shown: list[Row]) -> list[Group]:
-    """A group of columns per OOD twin: its figure, then accuracy per group."""
+    """A group of columns per OOD twin: its metric, then accuracy per group."""
     members: dict[tuple[str, str], dict[str, None]] = {}
     for row in shown:
         for twin in row.outcome.ood:
@@ -140,7 +143,7 @@ def _twin_group(name: str, metric: str, members: tuple[str, ...]) -> Group:
 
 
 def _cost_groups(shown: list[Row]) -> list[Group]:
-    """Training cost as a multiple of a baseline's: in passes, and in seconds where the baseline was run."""
+    """Training cost relative to a baseline: in passes, and in seconds if the baseline was run."""
     return [
         (
             Column((f"{unit}/{name}", "train"), _relative(kind, unit, with_search=False)),
@@ -177,8 +180,7 @@ def _threat_group(threat: str, fingerprint: str, ambiguous: bool) -> Group:
         above = "" if index else title
         return Column((above, metric.column), cell(lambda figures: cell_text(metric, figures) or ABSENT))
 
-    attacked = [metric for metric in table() if metric.column and metric.family == "<threat>"]
-    return tuple(column(index, metric) for index, metric in enumerate(attacked))
+    return tuple(column(index, metric) for index, metric in enumerate(columns_of("<threat>")))
 
 
 def _trial_row(trial: TrialRecord, outcome: Outcome, summary: Summary) -> Row:
@@ -209,15 +211,15 @@ def _mean(values: tuple[float, ...] | None) -> float:
 GAP = 2
 STYLES = {SELECTED: "bold green", BARRED: "dim"}
 LEGEND = (
-    "obj.: objective. Clean%: accuracy on unchanged select rows. Aua%: the same under attack. Suc%: attacks that work. "
-    "#Query: mean per attacked row. ood: on select rows of an out-of-distribution twin, whole and by group. "
+    "obj.: objective. Clean%: accuracy on unchanged select rows. Aua%: the same under attack. Suc%: successful "
+    "attacks. #Query: mean per attacked row. ood: on select rows of an out-of-distribution twin, whole and by group. "
     "cut%: share removed. params: millions, without embeddings and in total. "
     "Intervals are 95%."
 )
 
 
 def print_rows(console: Console, shown: list[Row]) -> None:
-    """The table, what its marks mean, and its legend."""
+    """Print the table, the meaning of its marks, and its legend."""
     plus_minus = "±" if console.encoding.lower().startswith("utf") else "+-"
     name = Column(("", ""), lambda row: f"{row.mark} {row.name}", words=True)
     for columns in packed(name, groups(shown, plus_minus), shown, console.width):
@@ -228,13 +230,8 @@ def print_rows(console: Console, shown: list[Row]) -> None:
     say(console, LEGEND, style="dim")
 
 
-def say(console: Console, text: str, style: str = "") -> None:
-    """Print a sentence; piped output keeps it on one line, so that it can be searched."""
-    console.print(Text(text, style=style), soft_wrap=not console.is_terminal)
-
-
 def _marks(shown: list[Row]) -> Iterator[str]:
-    meanings = {SELECTED: "selected", FRONT: "on the front: no other trial beats it in every figure"}
+    meanings = {SELECTED: "selected", FRONT: "on the front: no other trial beats it in every metric"}
     used = {row.mark for row in shown}
     if known := [f"{mark} {meaning}" for mark, meaning in meanings.items() if mark in used]:
         yield "; ".join(known)
@@ -245,7 +242,7 @@ def _marks(shown: list[Row]) -> Iterator[str]:
 
 
 def packed(name: Column, wanted: list[Group], shown: list[Row], limit: int) -> list[Group]:
-    """Groups side by side as long as they fit; every table begins with the names."""
+    """Put groups side by side while they fit; every table begins with the names."""
     tables: list[Group] = []
     for group in wanted:
         if tables and _width(tables[-1] + group, shown) <= limit:
@@ -276,7 +273,7 @@ def _table(columns: Group, shown: list[Row]) -> Table:
 
 @dataclass(frozen=True)
 class _Unclipped:
-    """A table at its full width: on a very narrow console the terminal wraps its lines, rich would cut numbers."""
+    """A table at full width: a narrow terminal wraps its lines, while rich would cut numbers."""
 
     table: Table
     width: int
@@ -289,7 +286,7 @@ MAIN = "task"
 
 
 def by_task(shown: list[Row]) -> list[Row]:
-    """Each model on each task, the models of one task together, as in ORTicket's Table 1; nothing for a single task."""
+    """Return each model on each task, grouped by task as in ORTicket's Table 1; nothing for a single task."""
     tasks = list(dict.fromkeys(name for row in shown for name in _outcomes(row)))
     if tasks in ([], [MAIN]):
         return []
@@ -302,14 +299,17 @@ def by_task(shown: list[Row]) -> list[Row]:
 
 
 def stage_text(summary: Summary) -> str:
-    """How many searches the tickets of all trials and tasks took."""
-    used = [(name, summary.stages[name]) for name in ("mlm_search", "search") if name in summary.stages]
-    said = [f"{name}: {use.computed} computed for {use.asked} trials" for name, use in used]
+    """Say how many searches the tickets of all trials and tasks needed."""
+    said = [
+        f"{name}: {use.computed} computed for {use.asked} trials"
+        for name, use in summary.stages.items()
+        if issubclass(stage_kind(name) or Stage, ExtensibleStage)
+    ]
     return f"{'; '.join(said)}; none was repeated for a task." if said else ""
 
 
 def head_text(head: MaskedHead | None) -> str:
-    """With what masked language model a ticket was searched: a weak one makes for a search with little to learn."""
+    """Say which masked language model the search used: a weak one leaves little to learn."""
     assert head is not None
     origin = "The checkpoint has no masked-LM head: one was fitted before the search"
     if not head.fitted:
@@ -323,13 +323,14 @@ def _outcomes(row: Row) -> dict[str, Outcome]:
 
 TOP = 10
 COST_LEGEND = (
-    "passes, seconds: training cost as a multiple of that of PGD or FreeLB training of the whole model. A pass is "
-    "forward and backward over the training rows, each adversarial pass one; +search adds what finding the ticket took."
+    "passes, seconds: training cost relative to PGD or FreeLB training of the whole model. A pass is "
+    "forward and backward over the training rows, each adversarial pass counts as one; +search adds the cost of "
+    "finding the ticket."
 )
 
 
 def print_table(summary: Summary, console: Console, top: int = TOP) -> None:
-    """Print the best `top` trials, the best of every method and their controls, then what can be said of them."""
+    """Print the best `top` trials, the best of every method and their controls, then comparisons and notes."""
     shown = rows(summary, top)
     say(console, _count(summary, top))
     if shown:
@@ -344,12 +345,12 @@ def print_table(summary: Summary, console: Console, top: int = TOP) -> None:
     say(console, summary.selected.reason, style="bold")
     if summary.selected.trial is not None:
         say(console, verdict(summary.selected.comparisons))
-    for line in ood_sentences(summary):
+    for _, line in ood_claims(summary):
         say(console, line)
 
 
 def explanations(summary: Summary, shown: list[Row]) -> Iterator[str]:
-    """What must be known to read the figures of these rows, beside the legend."""
+    """Yield what a reader must know in addition to the legend."""
     yield from dict.fromkeys(head_text(row.outcome.masked_head) for row in shown if row.outcome.masked_head)
     fitted = [figures for row in shown for figures in row.outcome.attacks if figures.masked_lm is not None]
     yield from dict.fromkeys(map(_proposer, fitted))
@@ -358,7 +359,7 @@ def explanations(summary: Summary, shown: list[Row]) -> Iterator[str]:
 
 
 def baselines_text(summary: Summary) -> str:
-    """What training costs are relative to."""
+    """Say what training costs are relative to."""
     trials = {trial.id: f"trial {trial.number}" for trial in summary.trials}
     return " ".join(_baseline(baseline, trials) for baseline in summary.cost_baselines)
 
@@ -372,7 +373,7 @@ def _baseline(baseline: CostBaseline, trials: Mapping[str, str]) -> str:
 
 
 def _proposer(figures: AttackFigures) -> str:
-    """Who proposed the words of an attack, if that was fitted for it: a weak one makes for a weak attack."""
+    """Say how good the fitted masked language model of an attack is: a weak one makes a weak attack."""
     found = figures.masked_lm
     assert found is not None
     accuracy = f"guesses {found.top1:.1f}% of hidden tokens, {found.top10:.1f}% within its ten best"

@@ -1,1 +1,1 @@
-"""What searches leave behind: records, metrics, the objective, statistics, the results folder."""
+"""The results of searches: records, metrics, the objective, statistics, the results folder."""

@@ -14,11 +14,21 @@ from filelock import FileLock, Timeout
 from ruamel.yaml import YAML
 
 from tune_tickets.config import Experiment, Settings, load_experiment
-from tune_tickets.engine.files import sync_folder
 from tune_tickets.errors import ConfigError, TicketsError
+from tune_tickets.files import write_atomic
 from tune_tickets.results.records import TrialRecord
 
 DEFAULT_ROOT = Path("results")
+
+
+class _Inside:
+    """The path of a file in the results folder."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, results: "Results", owner: object) -> Path:
+        return results.folder / self._name
 
 
 @dataclass(frozen=True)
@@ -28,80 +38,50 @@ class Results:
     folder: Path
     store_url: str
 
-    @property
-    def config(self) -> Path:
-        """The resolved configuration."""
-        return self.folder / "config.yaml"
-
-    @property
-    def optuna(self) -> Path:
-        """Optuna's database."""
-        return self.folder / "optuna.db"
-
-    @property
-    def mlflow(self) -> Path:
-        """MLflow's database."""
-        return self.folder / "mlflow.db"
-
-    @property
-    def ticket(self) -> Path:
-        """The best ticket."""
-        return self.folder / "best_ticket.safetensors"
+    config = _Inside("config.yaml")
+    """The resolved configuration."""
+    optuna = _Inside("optuna.db")
+    """Optuna's database."""
+    mlflow = _Inside("mlflow.db")
+    """MLflow's database."""
+    ticket = _Inside("best_ticket.safetensors")
+    """The best ticket."""
+    attacked = _Inside("attacked")
+    """Folder of the attacked texts, one parquet file per trial and threat model."""
+    substitutions = _Inside("substitutions.txt")
+    """A sample of what the attacks changed, for a person to judge."""
+    pictures = _Inside("pictures")
+    """Folder of the pictures, each as SVG and PNG."""
+    confirmation = _Inside("confirm.json")
+    """The metrics of the best tickets on report rows, written by `confirm`."""
+    report = _Inside("report.html")
+    """The report for a browser; the same folder holds it in Markdown."""
+    spent = _Inside("spent.json")
+    """The budget that all sessions of the search have spent."""
+    trials = _Inside("trials.jsonl")
+    """Finished trials, one JSON record per line."""
 
     def ticket_on(self, task: str) -> Path:
         """The best ticket as trained on a further task."""
         return self.folder / ticket_name(task)
 
     @property
-    def attacked(self) -> Path:
-        """Folder of the attacked texts, one parquet file per trial and threat model."""
-        return self.folder / "attacked"
-
-    @property
-    def substitutions(self) -> Path:
-        """A sample of what the attacks changed, for a person to judge."""
-        return self.folder / "substitutions.txt"
-
-    @property
-    def pictures(self) -> Path:
-        """Folder of the pictures, each as SVG and PNG."""
-        return self.folder / "pictures"
-
-    @property
-    def confirmation(self) -> Path:
-        """The metrics of the best tickets on report rows, written by `confirm`."""
-        return self.folder / "confirm.json"
-
-    @property
-    def report(self) -> Path:
-        """The report for a browser; the same folder holds it in Markdown."""
-        return self.folder / "report.html"
-
-    @property
-    def spent(self) -> Path:
-        """What all sessions of the search have spent."""
-        return self.folder / "spent.json"
-
-    @property
-    def trials(self) -> Path:
-        """Finished trials, one JSON record a line, written as they finish."""
-        return self.folder / "trials.jsonl"
-
-    @property
     def search_id(self) -> str:
-        """Tells this search from others of the same experiment; the same in all its sessions."""
+        """The id of this search, the same in all its sessions."""
         return self._identity.read_text(encoding="utf-8") if self._identity.exists() else ""
 
-    @property
-    def _identity(self) -> Path:
-        return self.folder / ".search"
+    _identity = _Inside(".search")
 
     def check(self, experiment: Experiment, resume: bool) -> None:
-        """Refuse to mix experiments: the folder must be new, or hold the experiment to resume."""
+        """Refuse to mix experiments.
+
+        Raises:
+            ConfigError: the folder is not new, or does not hold the experiment to resume.
+        """
         if self.config.exists():
             if not resume:
                 raise ConfigError(
-                    f"{self.folder} holds an experiment already. Go on with it by --resume, "
+                    f"{self.folder} holds an experiment already. Resume it with --resume, "
                     "or choose another folder with --output"
                 )
             if load_experiment(self.config).digest != experiment.digest:
@@ -114,23 +94,27 @@ class Results:
             raise ConfigError(f"{self.folder} holds no experiment to resume; leave out --resume to start one")
 
     def open(self, experiment: Experiment) -> None:
-        """Make the folder."""
+        """Create the folder."""
         self.attacked.mkdir(parents=True, exist_ok=True)
         if not self._identity.exists():
-            write_whole(self._identity, uuid.uuid4().hex)
-        write_whole(self.config, to_yaml(experiment))
+            write_atomic(self._identity, uuid.uuid4().hex)
+        write_atomic(self.config, to_yaml(experiment))
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Lock out other drivers during the block; the system releases the lock of a process that died."""
+        """Lock out other drivers during the block. The system releases the lock of a dead process.
+
+        Raises:
+            TicketsError: another process holds the lock.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(self.folder / ".lock", timeout=0)
         try:
             lock.acquire()
         except Timeout:
             raise TicketsError(
-                f"another process runs or confirms the search in {self.folder}: two would draw the same trials. "
-                "Wait until it has ended, or end it"
+                f"another process runs or confirms the search in {self.folder}: both would run the same trials. "
+                "Wait until it has ended, or stop it"
             ) from None
         try:
             yield
@@ -138,16 +122,16 @@ class Results:
             lock.release()
 
     def add_trial(self, trial: TrialRecord) -> None:
-        """Append a finished trial; its line is on disk when this returns."""
+        """Append a finished trial. Its line is on disk when this returns."""
         with self.trials.open("a", encoding="utf-8") as stream:
             if not _ends_a_line(self.trials):
-                stream.write("\n")  # a crash has cut off the last line: keep this one readable
+                stream.write("\n")  # a crash has cut the last line: keep this one readable
             stream.write(trial.model_dump_json() + "\n")
             stream.flush()
             os.fsync(stream.fileno())
 
     def read_trials(self) -> list[TrialRecord]:
-        """Trials of earlier sessions; a line that was cut off or damaged is dropped."""
+        """Return the trials of earlier sessions. Incomplete or damaged lines are skipped."""
         if not self.trials.exists():
             return []
         found: dict[str, TrialRecord] = {}
@@ -160,17 +144,6 @@ class Results:
         return list(found.values())
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Replace a file atomically: after a crash either the old or the new file is there, never a part."""
-    partial = path.with_suffix(".partial")
-    with partial.open("w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(partial, path)
-    sync_folder(str(path.parent))
-
-
 def _ends_a_line(path: Path) -> bool:
     with path.open("rb") as stream:
         if stream.seek(0, os.SEEK_END) == 0:
@@ -180,7 +153,7 @@ def _ends_a_line(path: Path) -> bool:
 
 
 def place_results(experiment: Experiment, output: Path | None) -> Results:
-    """The results folder of an experiment. Default: `results/<name>-<time>`, all with the store `results/store`."""
+    """Return the results folder of an experiment: `results/<name>-<time>` with the store `results/store` by default."""
     if output is None:
         stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
         folder = DEFAULT_ROOT / f"{experiment.settings.name}-{stamp}"
@@ -192,38 +165,46 @@ def place_results(experiment: Experiment, output: Path | None) -> Results:
 
 
 def finished_results(folder: Path, settings: Settings, store: str | None) -> Results:
-    """A folder that a search has left, with its store: the one named, or the one in the folder or beside it."""
+    """Return the folder of an earlier search with its store: the given one, or the one in the folder or next to it.
+
+    Raises:
+        ConfigError: there is no store.
+    """
     folder = folder.expanduser().resolve()
     beside = [place for place in (folder / "store", folder.parent / "store") if place.is_dir()]
     url = store or settings.store or (str(beside[0]) if beside else None)
     if url is None:
-        raise ConfigError(f"the stage store of {folder} is neither in it nor beside it: name it with --store")
+        raise ConfigError(f"the stage store of {folder} is neither in it nor next to it: name it with --store")
     return Results(folder, url)
 
 
 def ticket_name(task: str) -> str:
-    """The file of the best ticket as trained on a further task."""
+    """Return the file name of the best ticket as trained on a further task."""
     return f"best_ticket.{task}.safetensors"
 
 
 def best_ticket(source: str) -> str:
-    """The best ticket of a results folder; any other source as it is."""
+    """Return the best ticket of a results folder, or the source itself if it is something else.
+
+    Raises:
+        TicketsError: the folder has no best ticket.
+    """
     folder = Path(source).expanduser()
     ticket = Results(folder, store_url="").ticket
     if not ticket.is_file() and (folder / "summary.json").is_file():
         raise TicketsError(
-            f"{source} holds no best ticket: no trial of that search may win. Its closing table and selected.reason in "
+            f"{source} holds no best ticket: no trial of that search may win. The closing table and selected.reason in "
             "its summary.json say why"
         )
     if not ticket.is_file() and Results(folder, store_url="").config.is_file():
         raise TicketsError(
-            f"{source} holds no best ticket yet: its search has not ended. Go on by tune-tickets resume {source}"
+            f"{source} holds no best ticket yet: its search has not ended. Resume it: tune-tickets resume {source}"
         )
     return str(ticket) if ticket.is_file() else source
 
 
 def experiment_beside(ticket: str) -> Path | None:
-    """The configuration of the search that left a ticket, while the ticket lies in its results folder."""
+    """Return the configuration of the search that made a ticket, if the ticket is still in its results folder."""
     path = Path(ticket).expanduser()
     config = Results(path.parent, store_url="").config
     return config if path.is_file() and config.is_file() else None

@@ -20,6 +20,8 @@ from tune_tickets.errors import ConfigError
 
 METRICS_VARIABLE = "TUNE_TICKETS_METRICS"
 """Modules that register metrics, separated by commas. Every process of a search imports them."""
+CUT = "sparsity/"
+"""How the names of the shares of heads, neurons and weights that were cut begin."""
 _THREAT, _TWIN = "<threat>", "<twin>"
 # The name of a threat model may hold a slash (textfooler/cf8), that of a twin may not.
 _PLACES = {_THREAT: ".+", _TWIN: "[^/]+", "<group>": ".+", "<constraint>": ".+"}
@@ -43,11 +45,11 @@ class Metric:
         headline: Whether it belongs on the one line that is printed for a finished trial.
         confirmed: Whether `confirm` estimates and tests it over seeds.
         column: Its header in the closing table, the report and compare; empty for no column.
-        group: Whether the column stands with the accuracies (`own`) or with the sizes (`size`).
+        group: Whether its column is with the accuracies (`own`) or with the sizes (`size`).
         digits: Digits behind the decimal point.
         interval: How the column shows the values of `low/<name>` and `high/<name>`.
         said: Its name in a sentence, such as "under attack"; empty if sentences leave it out.
-        axis: Its name on an axis of the report; empty for `name`.
+        axis: Its name on an axis of a picture, with its unit; empty for `name`.
     """
 
     name: str
@@ -75,11 +77,16 @@ class Metric:
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
         parts = re.split("(<[a-z]+>)", self.name)
-        return re.compile("".join(_PLACES.get(part) or re.escape(part) for part in parts))
+        return re.compile("".join(f"({_PLACES[part]})" if part in _PLACES else re.escape(part) for part in parts))
 
     def names(self, name: str) -> bool:
         """Whether `name` is this metric or a member of this family."""
         return self._pattern.fullmatch(name) is not None
+
+    def member(self, name: str) -> str:
+        """The threat model or twin in the name of a member of this family; empty for other metrics."""
+        found = self._pattern.fullmatch(name)
+        return found[1] if found is not None and self.family else ""
 
     def values(self, source: object, member: str = "") -> Iterator[tuple[str, float]]:
         """The names and values that it reads from `source`, the figures of `member` in a family."""
@@ -118,7 +125,7 @@ def register(metric: Metric) -> None:
 
 
 def table() -> tuple[Metric, ...]:
-    """All rows: those of the package, then those of the modules that TUNE_TICKETS_METRICS names."""
+    """Return all rows: those of the package, then those of the modules in TUNE_TICKETS_METRICS."""
     for name in filter(None, map(str.strip, os.environ.get(METRICS_VARIABLE, "").split(","))):
         if name not in _loaded:
             _loaded.add(name)  # before the import: the module may look at the table itself
@@ -134,7 +141,7 @@ def table() -> tuple[Metric, ...]:
 
 
 def find(name: str) -> Metric | None:
-    """The row of a metric by its name in the summary; None if there is none.
+    """Return the row of a metric by its name in the summary; None if it has none.
 
     A metric of a further task (`transfer/<task>/clean`) and a mean over tasks (`mean/clean`) have the row of `clean`.
     """
@@ -142,25 +149,58 @@ def find(name: str) -> Metric | None:
     return next((row for row in table() if row.names(bare)), None)
 
 
+def columns_of(family: str = "") -> list[Metric]:
+    """The rows with a column in tables: of a whole model, of each attack (`<threat>`) or of each twin (`<twin>`)."""
+    return [row for row in table() if row.column and row.family == family]
+
+
+def label(name: str) -> str:
+    """The name of a metric on an axis of a picture, with its unit, such as `clean accuracy, %`."""
+    row = next((row for row in table() if row.axis and row.names(name)), None)
+    return name if row is None else row.axis.replace(row.family or "<>", row.member(name))
+
+
+def member(name: str) -> str:
+    """The threat model or OOD twin in the name of a metric, such as `hans` in `ood/hans`; empty if there is none."""
+    row = next((row for row in table() if row.names(name)), None)
+    return "" if row is None else row.member(name)
+
+
+def attacks_in(names: Iterable[str]) -> list[str]:
+    """The accuracies under single attacks among names of metrics, each once."""
+    return [name for name in dict.fromkeys(names) if _ATTACKED.names(name)]
+
+
+def twins_in(names: Iterable[str]) -> list[str]:
+    """The accuracies on OOD twins among names of metrics, each once; those of groups are left out."""
+    return [name for name in dict.fromkeys(names) if _SHIFTED.names(name)]
+
+
+def attack_bounds(accuracies: Mapping[str, float]) -> dict[str, float]:
+    """The best values that metrics can still reach, given the best accuracy under each attack, by threat model."""
+    single = {_ATTACKED.name.replace(_THREAT, threat): value for threat, value in accuracies.items()}
+    return {**single, "aua": sum(single.values()) / len(single)}
+
+
 def lower_is_better(name: str) -> bool:
-    """Whether less of a metric is better."""
+    """Whether lower values of a metric are better."""
     row = find(name)
     return row is not None and row.better == "lower"
 
 
 def headline(metrics: Mapping[str, float]) -> dict[str, float]:
-    """The metrics that fit on a line: clean accuracy, accuracy under each attack and on each OOD twin."""
+    """Return the metrics for one line: clean accuracy, accuracy under each attack and on each OOD twin."""
     rows = [row for row in table() if row.headline]
     return {name: value for name, value in metrics.items() if any(row.names(name) for row in rows)}
 
 
 def is_confirmed(name: str) -> bool:
-    """Whether a confirmation estimates the metric over seeds; metrics of further tasks are left out."""
+    """Whether a confirmation estimates the metric over seeds. Metrics of further tasks are left out."""
     return any(row.confirmed and row.names(name) for row in table())
 
 
 def outcome_values(outcome: Any) -> dict[str, float]:  # noqa: ANN401 - an Outcome; records import this module
-    """All metrics of an `Outcome` as one flat mapping, those of further tasks last."""
+    """Return all metrics of an `Outcome` as one flat mapping, those of further tasks last."""
     flat = dict(_read(table(), outcome, outcome.attacks, outcome.ood))
     found = {transfer.name: outcome_values(transfer.outcome) for transfer in outcome.transfers}
     further = {f"transfer/{task}/{name}": value for task, each in found.items() for name, value in each.items()}
@@ -171,7 +211,7 @@ def outcome_values(outcome: Any) -> dict[str, float]:  # noqa: ANN401 - an Outco
 
 
 def epoch_values(figures: Any) -> dict[str, float]:  # noqa: ANN401 - an EpochFigures; records import this module
-    """The metrics that are known after every epoch."""
+    """Return the metrics that are known after every epoch."""
     return dict(_read([row for row in table() if row.epoch], figures, figures.attacks, ()))
 
 
@@ -188,11 +228,11 @@ def _read(
 
 
 def objective_names(threats: Iterable[str], twins: Iterable[str], tasks: Iterable[str]) -> tuple[str, ...]:
-    """The metrics that an objective may name in an experiment with these threat models, OOD twins and further tasks."""
+    """Return the metrics that an objective may name, given the threat models, OOD twins and further tasks."""
     members, tasks = {_THREAT: tuple(threats), _TWIN: tuple(twins)}, tuple(tasks)
     own: list[str] = []
     stems = [row.name.split("/")[0] for row in table()]
-    # For people: accuracies first, a mean before its members.
+    # As people read it: accuracies first, a mean before its members.
     order = sorted(table(), key=lambda row: (not row.confirmed, stems.index(row.name.split("/")[0]), row.family != ""))
     for row in order:
         if row.objective and not (row.name == "ood" and not members[_TWIN]):
@@ -209,7 +249,7 @@ def _differs_by_task(name: str) -> bool:
 
 
 def shown(row: Metric, source: object, plus_minus: str = "±") -> str | None:
-    """The text of a cell with its interval; None if the metric was not measured."""
+    """Return the text of a table cell, with the interval; None if the metric was not measured."""
     value = row.read(source)
     if not isinstance(value, float | int):
         return None
@@ -230,7 +270,30 @@ def _attack(name: str, read: Callable[[Any], float | Mapping[str, float] | None]
 _HIGH: dict[str, Any] = {"better": "higher", "objective": True}
 _SIZE: dict[str, Any] = {**_HIGH, "before_attack": True, "group": "size"}
 _CLEAN: dict[str, Any] = {"said": "clean", "axis": "clean accuracy, %", "column": "Clean%", "interval": "half"}
-_AUA: dict[str, Any] = {"column": "Aua% [95%]", "interval": "range"}
+_ATTACKED = _attack(
+    "aua",
+    lambda attack: attack.accuracy_under_attack,
+    **_HIGH,
+    headline=True,
+    confirmed=True,
+    column="Aua% [95%]",
+    interval="range",
+    axis=f"accuracy under {_THREAT}, %",
+)
+_SHIFTED = Metric(
+    f"ood/{_TWIN}",
+    lambda twin: twin.value,
+    **_HIGH,
+    headline=True,
+    confirmed=True,
+    interval="range",
+    axis=f"{_TWIN} (OOD), %",
+)
+
+
+def _cut(column: str, parts: str, read: Callable[[Any], float]) -> Metric:
+    return Metric(f"{CUT}{column}", read, **_SIZE, column=column, axis=f"{parts} cut, %")
+
 
 # The order is that of the keys in the summary.
 for _row in (
@@ -249,7 +312,7 @@ for _row in (
     Metric("low/clean", lambda model: model.clean.interval[0], epoch=True),
     Metric("high/clean", lambda model: model.clean.interval[1], epoch=True),
     Metric("weighted_f1", lambda model: model.clean.weighted_f1, **_HIGH, epoch=True, column="F1%"),
-    _attack("aua", lambda attack: attack.accuracy_under_attack, **_HIGH, **_AUA, headline=True, confirmed=True),
+    _ATTACKED,
     _attack("low/aua", lambda attack: attack.interval[0]),
     _attack("high/aua", lambda attack: attack.interval[1]),
     _attack("suc", lambda attack: attack.success_rate, better="lower", column="Suc%"),
@@ -271,15 +334,15 @@ for _row in (
         said="under attack",
         axis="accuracy under attack, %",
     ),
-    Metric(f"ood/{_TWIN}", lambda twin: twin.value, **_HIGH, interval="range", headline=True, confirmed=True),
+    _SHIFTED,
     Metric(f"low/ood/{_TWIN}", lambda twin: twin.interval[0]),
     Metric(f"high/ood/{_TWIN}", lambda twin: twin.interval[1]),
     Metric(f"ood/{_TWIN}/<group>", lambda twin: twin.groups, better="higher", confirmed=True),
     Metric("ood", lambda model: _mean([twin.value for twin in model.ood]), **_HIGH, confirmed=True, said="OOD"),
     Metric("sparsity", lambda model: model.sparsity.overall, **_SIZE, said="cut", axis="parameters cut, %"),
-    Metric("sparsity/heads", lambda model: model.sparsity.heads, **_SIZE, column="heads"),
-    Metric("sparsity/neurons", lambda model: model.sparsity.neurons, **_SIZE, column="neurons"),
-    Metric("sparsity/weights", lambda model: model.sparsity.weights, **_SIZE, column="weights"),
+    _cut("heads", "attention heads", lambda model: model.sparsity.heads),
+    _cut("neurons", "intermediate neurons", lambda model: model.sparsity.neurons),
+    _cut("weights", "single weights", lambda model: model.sparsity.weights),
     Metric("parameters", lambda model: float(model.sparsity.parameters), unit="", group="size"),
     Metric("flops", lambda model: model.flops, **(_SIZE | {"better": "lower"})),
 ):
@@ -287,7 +350,7 @@ for _row in (
 
 
 def mean_aua(attacks: Iterable[Any]) -> float | None:
-    """The mean accuracy under several attacks; None without attacks."""
+    """Return the mean accuracy under several attacks; None without attacks."""
     return _mean([attack.accuracy_under_attack for attack in attacks])
 
 

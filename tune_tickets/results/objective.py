@@ -1,4 +1,4 @@
-"""The objective: judge a ticket, bound what it can still reach, choose the best."""
+"""The objective: judge a ticket, bound what it can still reach, rank tickets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ LARGEST_DROP = 5.0
 
 
 def doubtful_gains(outcome: Outcome, dense: Outcome | None) -> tuple[str, ...]:
-    """A sentence per OOD twin on which a model beats the dense control while it falls behind it on the task."""
+    """Return a sentence per OOD twin on which a model beats the dense control although it is worse on the task."""
     if dense is None or outcome.clean.accuracy >= dense.clean.accuracy * (1 - LARGEST_DROP / 100.0):
         return ()
     drop = 100.0 * (1 - outcome.clean.accuracy / dense.clean.accuracy)
     control = {twin.name: twin.value for twin in dense.ood}
     return tuple(
         f"gains {twin.value - control[twin.name]:.1f} points on {twin.name}, but clean accuracy drops by {drop:.1f}% "
-        f"of the dense control's (more than {LARGEST_DROP:g}%): no gain to count on"
+        f"of the dense control's (more than {LARGEST_DROP:g}%): do not rely on this gain"
         for twin in outcome.ood
         if twin.name in control and twin.value > control[twin.name]
     )
@@ -44,24 +44,24 @@ class Verdict:
 
 
 def names(objective: Objective) -> tuple[str, ...]:
-    """The names of the values, in order; without slashes, which have a meaning to Ray Tune."""
+    """Return the names of the values, in order, without slashes: Ray Tune treats those specially."""
     if objective.kind != "pareto":
         return ("objective",)
     return tuple(f"{metric.replace('/', '.')}_value" for metric in objective.metrics)
 
 
 def judge(objective: Objective, outcome: Outcome, dense: Outcome | None) -> Verdict:
-    """The verdict on a ticket, measured against the dense control."""
+    """Judge a ticket against the dense control."""
     return weigh(objective, outcome.metrics(), None if dense is None else dense.metrics())
 
 
 def weigh(objective: Objective, metrics: Mapping[str, float], dense: Mapping[str, float] | None) -> Verdict:
-    """The verdict by the metrics of a ticket and of the dense control.
+    """Judge a ticket by its metrics and those of the dense control.
 
-    A model that answers the same for everything cannot be attacked, so accuracy under attack alone, or in a sum, would
-    choose it. Where a floor or constraint is missed the value is minus the missing points in all: worse than every
-    feasible ticket (those are >= 0), yet better the less is missing, so that any sampler learns the way back. That is
-    the order of Optuna's constrained domination, in values that the early exit and a person can compare too.
+    A model that answers the same for every text cannot be attacked, so accuracy under attack alone would choose it.
+    If a floor or constraint is missed, the value is minus the sum of the missing points. It is then worse than that of
+    every feasible ticket (>= 0), and better the fewer points are missing, so that any sampler learns the way back. This
+    is the order of Optuna's constrained domination, as values that the early exit and people can compare too.
     """
     missing = _floor(objective, dense) - metrics["clean"]
     objections = []
@@ -81,7 +81,7 @@ def weigh(objective: Objective, metrics: Mapping[str, float], dense: Mapping[str
 
 
 def near_constant(objective: Objective, metrics: Mapping[str, float]) -> tuple[str, ...]:
-    """An objection to a model (ticket or control) that gives almost all rows the same label."""
+    """Object to a model (ticket or control) that gives almost all rows the same label."""
     share = metrics["majority_share"]
     if share < 100.0 * objective.near_constant:
         return ()
@@ -98,10 +98,10 @@ def _floor(objective: Objective, dense: Mapping[str, float] | None) -> float:
 
 
 def _lacking(constraint: Constraint, metrics: Mapping[str, float], dense: Mapping[str, float] | None) -> float:
-    """How many points are missing; 0 or less if the constraint is met."""
+    """The number of missing points; 0 or less if the constraint is met."""
     origin = 0.0
     if constraint.relative_to == "dense":
-        assert dense is not None  # the schema asks for the control
+        assert dense is not None  # the schema requires the control
         origin = dense[constraint.metric]
     if constraint.at_least is not None:
         return origin + constraint.at_least - metrics[constraint.metric]
@@ -124,23 +124,25 @@ def _goodness(name: str, percent: float) -> float:
     share = percent / 100.0
     if lower_is_better(name):
         return max(0.0, 1.0 - share)
-    return 0.0 if share < 0 else share  # a metric from outside may be negative; only tickets that may not win are
+    return (
+        0.0 if share < 0 else share
+    )  # a metric from outside may be negative; only barred tickets have negative values
 
 
 def reachable(objective: Objective, metrics: Mapping[str, float], dense: Outcome | None) -> tuple[float, ...]:
-    """The best values left for a ticket, given what is known of it and the most each accuracy under attack can be.
+    """Return the best values that a ticket can still reach, given its known metrics and bounds of the others.
 
-    Exact, since no objective falls when an accuracy rises (what would is refused together with an early exit). What
-    has not been measured yet is taken at its best.
+    The bound is exact, because no objective falls when an accuracy rises (`falling` names the exceptions, which are
+    refused together with an early exit). Metrics that are not measured yet count with their best possible value.
     """
     best = {name: 0.0 if lower_is_better(name) else 100.0 for name in objective.terms} | dict(metrics)
     return weigh(objective, best, None if dense is None else dense.metrics()).values
 
 
 def falling(objective: Objective) -> tuple[str, ...]:
-    """The constraints that a ticket may still meet although its metrics at their best do not: no early exit is exact.
+    """Return the constraints for which no early exit is exact.
 
-    These bound a metric against its direction, such as `aua <= 90`, unless it is final before the first attack.
+    They bound a metric against its direction, such as `aua <= 90`, and the metric is not final before the first attack.
     """
     return tuple(each.text for each in objective.constraints if _against_direction(each))
 
@@ -159,18 +161,18 @@ def beats(incumbent: Sequence[float], values: Sequence[float]) -> bool:
 
 
 def feasible(trials: list[TrialRecord]) -> list[TrialRecord]:
-    """Finished trials that may win."""
+    """Return the finished trials that may win."""
     return [trial for trial in trials if trial.status == "complete" and trial.feasible and trial.values is not None]
 
 
 def front(trials: list[TrialRecord]) -> list[TrialRecord]:
-    """Feasible trials that no other beats in every value of a vector, or in clean accuracy and that under attack."""
+    """Return the feasible trials that no other dominates, by the vector of values or by clean accuracy and Aua."""
     candidates = feasible(trials)
     return [trial for trial in candidates if not any(_dominates(other, trial) for other in candidates)]
 
 
 def ranked(trials: list[TrialRecord]) -> list[TrialRecord]:
-    """Feasible trials, best first. Vectors are ranked by their mean; ties go to the sparser, then the earlier trial."""
+    """Return the feasible trials, best first: by mean value, then fewer parameters, then the earlier trial."""
     return sorted(feasible(trials), key=_rank, reverse=True)
 
 

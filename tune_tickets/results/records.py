@@ -1,4 +1,4 @@
-"""What trials, controls and confirmations leave behind, as plain data."""
+"""Results of trials, controls and confirmations as plain data."""
 
 from collections.abc import Iterable
 from typing import Any, Literal
@@ -15,35 +15,35 @@ class Record(BaseModel):
 
 
 class Training(Record):
-    """What training costs. A pass of a ticket counts as one of the whole model; seconds show that it is smaller."""
+    """The cost of training. A pass of a ticket counts like one of the whole model; seconds show that it is smaller."""
 
     passes: float = Field(description="Forward and backward passes over all training rows, each adversarial pass one")
-    seconds: float = Field(description="Time in training steps, without loading and looks at the model")
+    seconds: float = Field(description="Time in training steps, without loading and evaluation")
 
     def __add__(self, other: "Training") -> "Training":
         return Training(passes=self.passes + other.passes, seconds=self.seconds + other.seconds)
 
 
 class Cost(Record):
-    """What it takes to get one trained model; what trials share is counted in full for each of them."""
+    """The cost of one trained model. Shared stages are counted in full for each trial."""
 
     retraining: Training = Field(description="Training the model itself, the ticket once it is drawn")
     search: Training = Field(description="Training to find the ticket; 0 for controls and baselines")
 
     @property
     def total(self) -> Training:
-        """With the search."""
+        """Retraining and search together."""
         return self.retraining + self.search
 
     def metrics(self) -> dict[str, float]:
-        """As one flat mapping, the names used in MLflow."""
+        """Return the cost as a flat mapping with the names used in MLflow."""
         own, total = self.retraining, self.total
         passes = {"cost/passes": own.passes, "cost/passes_with_search": total.passes}
         return passes | {"cost/seconds": own.seconds, "cost/seconds_with_search": total.seconds}
 
 
 class CostBaseline(Record):
-    """Adversarial training of the whole model: what the cost of a ticket is compared with."""
+    """Adversarial training of the whole model, with which the cost of a ticket is compared."""
 
     adversary: Literal["pgd", "freelb"]
     trial: str | None = Field(description="The best trial that trained so; null if none did and it is computed")
@@ -60,17 +60,17 @@ SearchStatus = Literal["finished", "interrupted", "stopped", "failed"]
 
 
 class StageRecord(Record):
-    """One stage a trial asked for."""
+    """One stage that a trial requested."""
 
     name: str
     digest: str
     cached: bool = Field(description="True if the result was there already, or another trial was computing it")
     seconds: float = Field(description="Computing time of the stage itself, also when it was cached")
     training: Training | None = Field(
-        None, description="What its training takes from the start, whoever computed it; null for other stages"
+        None, description="The full cost of its training, whoever computed it; null for other stages"
     )
     figures: dict[str, float] = Field(
-        default_factory=dict, description="What it found out about itself: how accurate a bias model or a teacher is"
+        default_factory=dict, description="What it measured, such as the accuracy of a bias model or a teacher"
     )
 
 
@@ -86,7 +86,7 @@ class CleanFigures(Record):
 
 
 class MaskedAccuracy(Record):
-    """How well the masked language model of an attack guesses hidden tokens of texts it has not seen."""
+    """How well the masked language model of an attack guesses hidden tokens of unseen texts."""
 
     top1: float
     top10: float
@@ -131,7 +131,7 @@ class OodFigures(Record):
 
 
 class Sparsity(Record):
-    """What a ticket has lost."""
+    """How much of the model was cut."""
 
     heads: float
     neurons: float
@@ -147,7 +147,7 @@ class Sparsity(Record):
 
 
 class MaskedHead(MaskedAccuracy):
-    """The masked-LM head with which a ticket was searched on masked text, by what it guessed before the search."""
+    """The masked-LM head with which a ticket was searched on masked text, measured before the search."""
 
     fitted: bool = Field(description="Whether the checkpoint has none, so that one was fitted first")
 
@@ -157,11 +157,11 @@ class TransferFigures(Record):
 
     name: str = Field(description="Of the task, as under `transfer`")
     outcome: "Outcome"
-    stages: tuple[StageRecord, ...] = Field(description="Those asked for beside the trial's own")
+    stages: tuple[StageRecord, ...] = Field(description="The stages of this task only")
 
 
 class Outcome(Record):
-    """Everything measured of one trained model."""
+    """Everything that was measured of one trained model."""
 
     clean: CleanFigures
     attacks: tuple[AttackFigures, ...]
@@ -172,7 +172,7 @@ class Outcome(Record):
         description="Forward FLOPs in % of the dense model's: a proxy of latency that does not depend on the machine",
     )
     flags: tuple[str, ...] = ()
-    notes: tuple[str, ...] = Field((), description="What must be known of the figures; does not bar the model")
+    notes: tuple[str, ...] = Field((), description="Notes about the metrics that do not bar the model")
     retrain_digest: str = Field(description="Stage whose weights these figures belong to")
     draw_digest: str | None = Field(None, description="Stage that drew the ticket; null for the whole model")
     mask: str | None = Field(None, description="Digest of the mask itself: equal for equal tickets")
@@ -185,12 +185,12 @@ class Outcome(Record):
         return mean_aua(self.attacks)
 
     def metrics(self) -> dict[str, float]:
-        """All metrics as one flat mapping, with the names that MLflow and the summary use."""
+        """Return all metrics as a flat mapping, with the names that MLflow and the summary use."""
         return outcome_values(self)
 
 
 def cost_of(stages: Iterable[StageRecord], retrain_digest: str) -> Cost | None:
-    """The cost of the model that the stage `retrain_digest` trained; None if the stages do not tell."""
+    """Return the cost of the model that the stage `retrain_digest` trained; None if it is not among the stages."""
     trained = {stage.digest: stage.training for stage in stages if stage.training is not None}
     own = trained.pop(retrain_digest, None)
     if own is None:
@@ -203,7 +203,7 @@ class TrialRecord(Record):
 
     id: str
     number: int
-    attempt: int = Field(1, description="1, or one more for each time it was tried again after an error")
+    attempt: int = Field(1, description="1, plus one for each retry after an error")
     status: TrialStatus
     method: str = Field("", description="`method.kind` of the trial")
     title: str = Field("", description="What tables call it: 'earlyrobust', 'PGD', 'robustt, shuffled + FreeLB'")
@@ -212,7 +212,7 @@ class TrialRecord(Record):
     metrics: dict[str, float] = Field(default_factory=dict)
     values: tuple[float, ...] | None = Field(None, description="What Optuna was told; one value, or the vector")
     bound: tuple[float, ...] | None = Field(
-        None, description="Of a trial given up while attacked: the best values it could still have reached"
+        None, description="Of a trial that was stopped during its attack: the best values it could still have reached"
     )
     feasible: bool | None = Field(None, description="Whether the ticket may win (floor, near-constant check)")
     outcome: Outcome | None = None
@@ -224,7 +224,7 @@ class TrialRecord(Record):
 
 
 class ControlRecord(Record):
-    """A dense fine-tune or a random ticket measured like a trial."""
+    """A dense fine-tune or a random ticket, measured like a trial."""
 
     kind: Literal["dense", "random"]
     seed: int
@@ -238,24 +238,24 @@ class ControlRecord(Record):
 
     @property
     def name(self) -> str:
-        """How people know it: 'dense', 'random-0', or 'random-t003-0' if it is like another trial than the winner."""
+        """Its name: 'dense', 'random-0', or 'random-t003-0' if it is like another trial than the winner."""
         return self.kind if self.kind == "dense" else self.named(self.seed, self.like)
 
     @staticmethod
     def named(seed: int, like: str | None) -> str:
-        """What a random ticket is called."""
+        """Return the name of a random ticket."""
         return f"random-{seed}" if like is None else f"random-{like}-{seed}"
 
 
 class EpochFigures(Record):
-    """A model as it is after an epoch of its training."""
+    """A model after one epoch of its training."""
 
     epoch: int
     clean: CleanFigures
     attacks: tuple[AttackFigures, ...]
 
     def metrics(self) -> dict[str, float]:
-        """As one flat mapping, the names of the summary."""
+        """Return the metrics as a flat mapping, with the names of the summary."""
         return epoch_values(self)
 
 
@@ -264,7 +264,7 @@ class EpochsRecord(Record):
 
     model: str = Field(description="'t003' or 'dense'")
     title: str = Field("", description="What tables call it")
-    epochs: tuple[EpochFigures, ...] = Field((), description="In their order; the last is the model itself")
+    epochs: tuple[EpochFigures, ...] = Field((), description="In order; the last one is the final model")
     left_out: str | None = Field(None, description="Why there are none")
     stages: tuple[StageRecord, ...] = ()
 
@@ -290,7 +290,7 @@ class OodComparison(Record):
 
 
 class Detectable(Record):
-    """Points of accuracy two models must differ by for the rows to show it: 80% power in a two-sided 5% test."""
+    """The difference in accuracy that the rows can show: 80% power in a two-sided test at the 5% level."""
 
     figure: str = Field(description="'clean' or 'ood/<twin>'")
     rows: int
@@ -307,13 +307,13 @@ class Substitution(Record):
     new: str
     right: str = Field(description="A few words of the original text after the change")
     similarity: float | None = Field(
-        description="Of the whole attacked text and its original, -1 to 1; of attacks that worked"
+        description="Of the whole attacked text and its original, -1 to 1; of successful attacks"
     )
     successful: bool = Field(description="Whether the attack as a whole changed the answer")
 
 
 class ThreatRecord(Record):
-    """The name behind a column of figures."""
+    """A threat model: what the name of a column stands for."""
 
     name: str
     fingerprint: str
@@ -323,7 +323,7 @@ class ThreatRecord(Record):
 
 
 class StageUse(Record):
-    """How often a kind of stage was asked for and how often it was computed."""
+    """How often a kind of stage was requested and how often it was computed."""
 
     asked: int
     computed: int
@@ -392,7 +392,7 @@ class Estimate(Record):
 
 
 class ConfirmedModel(Record):
-    """One model over all seeds; failed ones are counted, not dropped."""
+    """One model over all seeds. Failed seeds are counted."""
 
     name: str
     kind: ModelKind
@@ -422,7 +422,7 @@ class Confirmation(Record):
     schema_version: int = CONFIRM_SCHEMA
     experiment: str
     config_digest: str
-    report_fingerprint: str = Field(description="Of the report rows, which nothing was chosen by")
+    report_fingerprint: str = Field(description="Of the report rows, which no choice was based on")
     rows: int = Field(description="Report rows")
     attacked_rows: int = Field(description="How many of them were attacked, the same for every model and seed")
     seeds: tuple[int, ...]

@@ -11,22 +11,22 @@ _Z = NormalDist().inv_cdf(0.975)
 
 
 def wilson(successes: int, n: int) -> tuple[float, float]:
-    """The 95% Wilson interval of a share, in percent; without observations, everything is possible."""
+    """Return the 95% Wilson interval of a share, in percent; (0, 100) without observations."""
     if n == 0:
         return 0.0, 100.0
     share, denominator = successes / n, 2 * (n + _Z**2)
     centre = (2 * n * share + _Z**2) / denominator
     half = _Z / denominator * math.sqrt(4 * n * share * (1 - share) + _Z**2)
-    # At the ends the formula gives 0 and 1 up to its last digit.
+    # At the ends the formula gives 0 and 1 only up to rounding.
     return 100 * (centre - half if successes > 0 else 0.0), 100 * (centre + half if successes < n else 1.0)
 
 
 _ROUNDING = 1e-9
-"""Percentages that are equal differ by less."""
+"""Percentages that differ by less are equal."""
 
 
 def mcnemar(a: Sequence[bool], b: Sequence[bool]) -> float:
-    """The exact two-sided p-value that two models are equally good, from the rows on which they differ."""
+    """Return the exact two-sided p-value of McNemar's test that two models are equally good on the same rows."""
     if len(a) != len(b):
         raise ValueError(f"a paired test needs the same rows: {len(a)} and {len(b)} were given")
     only_a = sum(first and not second for first, second in zip(a, b, strict=True))
@@ -37,7 +37,7 @@ def mcnemar(a: Sequence[bool], b: Sequence[bool]) -> float:
 
 
 def t_interval(values: Sequence[float]) -> tuple[float, float] | None:
-    """The 95% t interval of a mean; None if there are fewer than two values."""
+    """Return the 95% t interval of a mean; None for fewer than two values."""
     if len(values) < 2:
         return None
     centre = mean(values)
@@ -46,14 +46,14 @@ def t_interval(values: Sequence[float]) -> tuple[float, float] | None:
 
 
 def paired_t(a: Sequence[float], b: Sequence[float]) -> float | None:
-    """The two-sided p-value that the mean difference of pairs is 0; None if there are fewer than two pairs."""
+    """Return the two-sided p-value of a paired t-test; None for fewer than two pairs."""
     differences = [first - second for first, second in zip(a, b, strict=True)]
     if len(differences) < 2:
         return None
     spread = stdev(differences)
     if spread < _ROUNDING:
-        # Accuracies on a few rows often differ by the same step for all seeds. The test would be sure of any such
-        # difference; that all have the same sign is what can be said of it.
+        # On a few rows, all seeds often differ by the same step. The t-test would call any such difference certain,
+        # so use the sign test instead.
         return 1.0 if abs(differences[0]) < _ROUNDING else 2.0 ** (1 - len(differences))
     statistic = mean(differences) / (spread / math.sqrt(len(differences)))
     return 2 * float(stdtr(len(differences) - 1, -abs(statistic)))
@@ -64,9 +64,9 @@ _POWER = NormalDist().inv_cdf(0.80)
 
 
 def detectable(accuracy: float, rows: int) -> float:
-    """Points between `accuracy` (in %) and that of another model, each on `rows` rows of its own.
+    """Return the difference to `accuracy` (in %) that two samples of `rows` rows each can show, in points.
 
-    The other model is taken to be nearer to 50%, where shares vary most: differences the other way show earlier.
+    The other model is assumed to be nearer to 50%, where shares vary most.
     """
     share = min(accuracy, 100.0 - accuracy) / 100.0
 
@@ -81,9 +81,9 @@ def detectable(accuracy: float, rows: int) -> float:
 
 
 def detectable_paired(ours: Sequence[bool], theirs: Sequence[bool]) -> float:
-    """Points between two models on the same rows, of which as large a share divides them as was seen (McNemar)."""
+    """Return the difference that paired rows can show, in points, given how often the models differ (McNemar)."""
     rows = len(ours)
-    # A row that divides them is possible even where none was seen; without one there would be nothing to detect.
+    # At least one row, so that a difference is possible at all.
     divided = max(sum(one != other for one, other in zip(ours, theirs, strict=True)), 1) / rows
 
     def surplus(difference: float) -> float:
@@ -94,5 +94,5 @@ def detectable_paired(ours: Sequence[bool], theirs: Sequence[bool]) -> float:
 
 
 def _root(surplus: Callable[[float], float], most: float) -> float:
-    """In points; `most` if the rows are too few for any difference that is possible."""
+    """In points; `most` if there are too few rows for any possible difference."""
     return 100.0 * (most if surplus(most) <= 0 else float(brentq(surplus, 0.0, most)))

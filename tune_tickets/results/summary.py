@@ -1,45 +1,37 @@
-"""`summary.json`: the whole search in one file of the results folder, written in one move and read back strictly."""
+"""`summary.json`: the whole search in one file of the results folder."""
 
 import json
 import math
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from tune_tickets.errors import TicketsError
+from tune_tickets.files import write_atomic
 from tune_tickets.results.records import SUMMARY_SCHEMA, Summary
 
 FILE_NAME = "summary.json"
 
 
 def summary_schema() -> dict[str, Any]:
-    """The JSON schema of `summary.json`."""
+    """Return the JSON schema of `summary.json`."""
     return Summary.model_json_schema(mode="serialization")
 
 
 def write_summary(summary: Summary, folder: Path) -> Path:
-    """Write `summary.json` into `folder`; a reader sees the old file or the new one, never a part."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write `summary.json` into a folder, atomically, and return its path."""
     target = folder / FILE_NAME
-    handle, name = tempfile.mkstemp(dir=folder, prefix=f".{FILE_NAME}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(_without_nan(summary).model_dump_json(indent=2) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).chmod(0o644)  # mkstemp makes it private
-        Path(name).replace(target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    write_atomic(target, _without_nan(summary).model_dump_json(indent=2) + "\n")
     return target
 
 
 def read_summary(folder: Path) -> Summary:
-    """Read `summary.json` from a results folder."""
+    """Read `summary.json` from a results folder.
+
+    Raises:
+        TicketsError: there is none, it cannot be read, or it has another schema version.
+    """
     path = folder / FILE_NAME
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
@@ -64,7 +56,7 @@ def read_summary(folder: Path) -> Summary:
 
 
 def _without_nan(summary: Summary) -> Summary:
-    # JSON has no NaN; a metric that diverged is left out rather than written as something a reader must guess.
+    # JSON has no NaN: metrics that diverged are left out.
     trials = tuple(
         trial.model_copy(update={"metrics": {k: v for k, v in trial.metrics.items() if math.isfinite(v)}})
         for trial in summary.trials

@@ -15,6 +15,7 @@ from tune_tickets.engine.node import NODES
 from tune_tickets.engine.stage import ExtensibleStage, kind_of_stage
 from tune_tickets.engine.store import BROKERS, CHECKPOINT, PRUNED, Store
 from tune_tickets.errors import TicketsError
+from tune_tickets.files import WRITING
 from tune_tickets.results.folder import Results
 from tune_tickets.results.objective import front
 from tune_tickets.results.records import Confirmation, ControlRecord, EpochsRecord, Outcome, StageRecord, TrialRecord
@@ -194,7 +195,7 @@ def _leftovers(store: Store, entry: Entry) -> Iterator[Removal]:
     for path, size in entry.files.items():
         top = path.split("/")[0]
         part = top.startswith(("attempt-", "checkpoint-")) and top not in living
-        if (part or path.rsplit("/", 1)[-1].startswith(".writing-")) and _old(store, entry, path):
+        if (part or path.rsplit("/", 1)[-1].startswith(WRITING)) and _old(store, entry, path):
             yield Removal("leftovers", entry, (path,), size)
 
 

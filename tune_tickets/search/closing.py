@@ -21,7 +21,8 @@ from tune_tickets.engine.stage import StageKey
 from tune_tickets.engine.store import Store, Unreadable
 from tune_tickets.errors import SearchStopped, TicketsError
 from tune_tickets.methods.base import Flow
-from tune_tickets.reports.artifacts import TICKET_FILE, attacked_records
+from tune_tickets.methods.stages import TICKET_FILE
+from tune_tickets.reports.artifacts import attacked_records
 from tune_tickets.reports.attacked import substitution_page
 from tune_tickets.reports.comparisons import comparisons, detectable_differences, ood_comparisons
 from tune_tickets.results.folder import Results

@@ -19,8 +19,9 @@ from tune_tickets.config.experiment import uses_ood_information
 from tune_tickets.config.title import title
 from tune_tickets.engine.store import Store
 from tune_tickets.errors import TicketsError
+from tune_tickets.files import write_atomic
 from tune_tickets.reports.artifacts import transfer_artifacts, trial_artifacts
-from tune_tickets.results.folder import Results, write_whole
+from tune_tickets.results.folder import Results
 from tune_tickets.results.metrics import headline
 from tune_tickets.results.objective import names
 from tune_tickets.results.records import Outcome, StageRecord, TrialRecord, TrialStatus, cost_of
@@ -79,7 +80,7 @@ class Ledger:
             self.spent["wall_clock_hours"] += hours
             if self._price is not None:
                 self.spent["money"] += hours * self._nodes() * self._price
-            write_whole(self._path, json.dumps(self.spent))
+            write_atomic(self._path, json.dumps(self.spent))
 
 
 def _read(path: Path) -> dict[str, float]:

@@ -12,11 +12,11 @@ from tune_tickets.config import Experiment, Settings
 from tune_tickets.config.domain import Scalar
 from tune_tickets.engine.inventory import Entry, inventory, readable
 from tune_tickets.engine.runner import DryRunner, unheard
-from tune_tickets.engine.stage import Sizes, Stage, StageKey, StageResult, Work, kind_of_stage
+from tune_tickets.engine.stage import Stage, StageKey, StageResult, Work, kind_of_stage
 from tune_tickets.engine.store import Store
 from tune_tickets.errors import StoreError
 from tune_tickets.methods.base import Flow, World
-from tune_tickets.methods.stages import Retrain
+from tune_tickets.methods.stages import Retrain, Sizes
 from tune_tickets.search.space import reference, trial_options, trials_wanted, warm_starts
 
 

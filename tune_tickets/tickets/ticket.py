@@ -6,8 +6,6 @@ format's version, a sha256 of all content and the fields of `TicketMetadata`.
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -19,6 +17,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from tune_tickets.errors import ResourceError, StoreError
+from tune_tickets.files import write_atomic
 from tune_tickets.tickets.mask import StructuredMask
 
 VERSION = 1
@@ -103,19 +102,8 @@ class Ticket:
 
 
 def save_ticket(ticket: Ticket, path: Path) -> None:
-    """Write a ticket file atomically: a reader sees all of it or nothing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".ticket-")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(ticket.to_bytes())
-            stream.flush()
-            os.fsync(stream.fileno())
-        Path(temporary).chmod(0o644)  # mkstemp makes it private
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    """Write a ticket file; a reader sees all of it or nothing."""
+    write_atomic(path, ticket.to_bytes())
 
 
 def read_ticket(path: Path) -> Ticket:

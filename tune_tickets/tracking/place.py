@@ -6,9 +6,7 @@ The format belongs to MLflow's web page (3.15 to 3.17); a page that does not kno
 """
 
 import json
-import os
 import sqlite3
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -20,6 +18,7 @@ from sqlalchemy.engine import Engine
 from sqlalchemy.exc import ArgumentError
 
 from tune_tickets.errors import TicketsError
+from tune_tickets.files import making
 
 DATABASE = "mlflow.db"
 ARTIFACTS = "mlartifacts"
@@ -54,16 +53,8 @@ def make_whole(uri: str, make: Callable[[str], None]) -> None:
     path = sqlite_path(uri)
     if path is None or path.exists():
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}-{uuid.uuid4().hex[:8]}")
-    try:
-        with _not_waiting_for_the_disk():
-            make(sqlite_uri(beside))
-        with beside.open("rb") as made:
-            os.fsync(made.fileno())
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+    with making(path) as temporary, _not_waiting_for_the_disk():
+        make(sqlite_uri(temporary))
 
 
 @contextmanager

@@ -95,7 +95,10 @@ def test_what_was_confirmed_stands_first_and_says_what_it_is_worth(results):
 
 @pytest.mark.parametrize(
     ("selected", "digest", "said"),
-    [("t1", "digest", "t1, which the search has chosen by now"), ("t0", "other", "belongs to another configuration")],
+    [
+        ("t1", "digest", "t1, the ticket that the search has chosen"),
+        ("t0", "other", "belongs to another configuration"),
+    ],
 )
 def test_a_confirmation_that_does_not_fit_the_search_is_named(results, selected, digest, said):
     summary = make_summary([make_trial(0), make_trial(1)], selected=selected)
@@ -110,7 +113,7 @@ def test_a_search_without_a_single_figure_has_a_page_too(results):
     failed = make_trial(0, status="failed", outcome=None, values=None, feasible=None, error="out of memory")
     summary = make_summary([failed], selected=None, controls=(), threat_models=())
     text = " ".join(Parsed(page_of(results(summary))).text)
-    assert "No trial was measured to its end." in text
+    assert "No trial is complete." in text
     assert "out of memory" in text
     assert "Nothing was attacked." in text
 
@@ -138,8 +141,8 @@ def test_what_was_searched_names_the_part_of_the_model_that_was_taken(results):
     with config.open("a") as file:
         file.write("task: {rows: {train: null}}\n")
     page = page_of(folder)
-    assert "<dt>its first layers</dt><dd>2</dd>" in page
-    assert "<dt>training rows</dt><dd>all that are left</dd>" in page
+    assert "<dt>layers used</dt><dd>2</dd>" in page
+    assert "<dt>training rows</dt><dd>all other rows</dd>" in page
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from matplotlib.legend import Legend
 from PIL import Image
 
 from tests.reports.pictures.conftest import EPOCHS, make_curve, make_evidence, make_measured
-from tune_tickets.reports.pictures import draw, draw_gallery, drawing, save_pictures
+from tune_tickets.reports.pictures import draw_gallery, drawing, save_pictures
 from tune_tickets.reports.pictures.evidence import Evidence
 from tune_tickets.reports.pictures.style import LOOKS, house_style, saved_pictures
 
@@ -93,13 +93,13 @@ def test_pictures_are_vector_with_real_text_and_pixels(gallery):
 
 
 def test_the_same_evidence_gives_the_same_bytes(gallery):
-    again = {picture.name: picture for picture in draw(make_evidence())}
+    again = {picture.name: picture for picture in draw_gallery(make_evidence()).pictures}
     assert all(again[picture.name] == picture for picture in gallery.pictures)
 
 
 def test_nothing_of_matplotlib_is_changed_for_others():
     before = dict(matplotlib.rcParams)
-    draw(Evidence((), examples=make_evidence().examples))
+    draw_gallery(Evidence((), examples=make_evidence().examples))
     assert dict(matplotlib.rcParams) == before
 
 

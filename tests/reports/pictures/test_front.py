@@ -47,8 +47,8 @@ def test_a_panel_shows_points_bars_front_and_controls():
     evidence = Evidence((*models, barred, DENSE, RANDOM), selected="t1")
     figure = front_figure(front_panels(evidence))
     axes, bar = figure.axes
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("clean accuracy, %", "accuracy under attack (Aua), %")
-    assert bar.get_ylabel() == "sparsity, % of parameters cut"
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("clean accuracy, %", "accuracy under attack, %")
+    assert bar.get_ylabel() == "parameters cut, %"
     tickets, not_winning = axes.collections
     assert tickets.get_offsets().tolist() == [[86.0, 30.0], [84.0, 34.0]]
     assert tickets.get_array().tolist() == [20.0, 50.0]

@@ -47,7 +47,12 @@ def test_trials_pass_through_their_settings_and_figures():
     assert list(lines["trial-t0"].get_ydata()) == pytest.approx([0.0, 0.0, 0.0, 1.0], abs=0.03)
     assert lines["trial-t1"].get_linewidth() > lines["trial-t0"].get_linewidth()
     assert lines["trial-t1"].get_linestyle() != lines["trial-t0"].get_linestyle()
-    assert [label.get_text() for label in plot.get_xticklabels()] == ["lr", "kind", "clean\naccuracy, %", "Aua, %"]
+    assert [label.get_text() for label in plot.get_xticklabels()] == [
+        "lr",
+        "kind",
+        "clean\naccuracy, %",
+        "accuracy\nunder attack, %",
+    ]
     assert {"0.0001", "0.001", "0.01", "a", "b", "80", "90"} <= {text.get_text() for text in plot.texts}
     shown = [text.get_text() for text in figure.legends[0].get_texts()]
     assert shown == ["on the front of clean and Aua", "other trials"]

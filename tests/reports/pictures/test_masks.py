@@ -59,7 +59,7 @@ def test_r_of_m_and_exact_masks_by_lambda():
 
 def test_in_and_out_of_distribution_over_sparsity():
     inside, outside = ood_panels(make_evidence().measured)
-    assert (inside[1], outside[1]) == ("clean accuracy (ID), %", "hans (OOD), %")
+    assert (inside[1], outside[1]) == ("clean accuracy, %", "hans (OOD), %")
     (line,) = outside[2]
     # s0 and s1 at 50%: 50 and 51; s2 and s3 at 70%: 52 and 53.
     assert [(one.x, one.mean) for one in line.spreads] == [(50.0, 50.5), (70.0, 52.5)]
@@ -81,7 +81,7 @@ def test_mask_trainings_are_told_apart_by_their_start():
     (axes,) = figure.axes
     assert [line.get_label() for line in axes.lines] == ["fine-tuned to the end", "fine-tuned for 50 steps"]
     assert axes.lines[0].get_xydata().tolist() == [[25, 61], [50, 62], [75, 63]]
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("step of the mask training", "accuracy on select rows (ID), %")
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("step of the mask training", "clean accuracy, %")
     assert axes.get_title() == "in distribution"
     assert [text.get_text() for text in figure.legends[0].get_texts()] == [line.label for line in drawn[0][2]]
     with pytest.raises(NothingToDraw, match="srnets"):

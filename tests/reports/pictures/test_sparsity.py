@@ -41,7 +41,7 @@ def test_tickets_against_random_ones_and_the_dense_control():
     figure = series_figure(panels, CUT["neurons"], columns=2)
     clean, aua = figure.axes
     assert clean.get_xlabel() == aua.get_xlabel() == "intermediate neurons cut, %"
-    assert (clean.get_ylabel(), aua.get_ylabel()) == ("clean accuracy, %", f"Aua, %: {THREAT}")
+    assert (clean.get_ylabel(), aua.get_ylabel()) == ("clean accuracy, %", f"accuracy under {THREAT}, %")
     assert lines_of(clean)["earlyrobust"] == [[20.0, 86.0], [40.0, 82.0]]
     assert lines_of(clean)["random tickets"] == [[30.0, 80.0]]
     assert {y for _, y in lines_of(aua)["dense control"]} == {12.0}
@@ -66,7 +66,7 @@ def test_once_confirmed_every_seed_counts_on_report_rows():
     panels = sparsity_panels(Evidence(models, confirmation=confirmation), "heads")
     heading, label, (tickets, random) = panels[-1]
     assert heading == "confirmed: report rows, 3 seeds"
-    assert label == f"Aua, %: {THREAT}"
+    assert label == f"accuracy under {THREAT}, %"
     assert [(one.x, one.mean, one.std) for one in tickets.spreads] == [(20.0, 32.0, 2.0)]
     assert random.spreads[0].values == (20.0, 24.0)
 
@@ -98,7 +98,7 @@ def test_aua_over_gamma():
     figure = gamma_figure(models)
     (axes,) = figure.axes
     assert axes.get_xlabel().startswith("γ")
-    assert axes.get_ylabel() == f"Aua, %: {THREAT}"
+    assert axes.get_ylabel() == f"accuracy under {THREAT}, %"
     assert lines_of(axes)["earlyrobust"] == [[0.05, 30.0], [0.1, 30.0]]
     with pytest.raises(NothingToDraw, match="fewer than two values"):
         gamma_figure(models[1:])
@@ -111,7 +111,7 @@ def test_real_attacks_over_the_epochs_of_retraining():
     ]
     clean, aua = epochs_figure([*models, DENSE]).axes
     assert clean.get_xlabel() == "epochs of retraining"
-    assert (clean.get_ylabel(), aua.get_ylabel()) == ("clean accuracy, %", f"Aua, %: {THREAT}")
+    assert (clean.get_ylabel(), aua.get_ylabel()) == ("clean accuracy, %", f"accuracy under {THREAT}, %")
     assert lines_of(clean)["earlyrobust"] == [[1, 71], [2, 72], [4, 74]]
     assert lines_of(aua)["earlyrobust"] == [[1, 22], [2, 24], [4, 28]]
     with pytest.raises(NothingToDraw, match=r"retraining\.epochs has fewer than two values"):

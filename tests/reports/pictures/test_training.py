@@ -37,7 +37,7 @@ def test_winner_and_dense_control_have_lines_of_their_own_the_rest_is_grey():
 def test_real_attacks_after_every_epoch_stand_with_their_intervals():
     figure = attacked_epochs_figure([make_epochs(), make_epochs("dense", "finetune", (5.0, 6.0))], "t1")
     clean, aua = figure.axes
-    assert (clean.get_ylabel(), aua.get_ylabel()) == ("clean accuracy, %", f"Aua, %: {THREAT}")
+    assert (clean.get_ylabel(), aua.get_ylabel()) == ("clean accuracy, %", f"accuracy under {THREAT}, %")
     lines = {line.get_label(): line for line in aua.lines if line.get_label()[0] != "_"}
     assert set(lines) == {"t1: earlyrobust, selected", "dense: finetune"}
     winner = lines["t1: earlyrobust, selected"]

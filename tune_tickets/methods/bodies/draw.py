@@ -8,6 +8,7 @@ from transformers import PreTrainedModel
 
 from tune_tickets.config.training import Drawing
 from tune_tickets.engine.execution import StageContext, StageOutput
+from tune_tickets.methods import stages
 from tune_tickets.methods.bodies.start import load_start
 from tune_tickets.methods.given import load_rows
 from tune_tickets.methods.stages import MASK_FILE, SCORES_FILE, TRAJECTORY_FILE
@@ -36,9 +37,7 @@ def run(context: StageContext) -> StageOutput:
 
 def load_mask(context: StageContext, role: str) -> Mask:
     """The mask that an upstream stage drew."""
-    drawn = context.upstream(role)
-    kind: type[Mask] = StructuredMask if drawn.record["structured"] else UnstructuredMask
-    return kind.from_bytes(context.store.read(drawn, MASK_FILE))
+    return stages.Draw.mask_of(context.store, context.upstream(role))
 
 
 def load_unstructured(context: StageContext, role: str) -> UnstructuredMask:

@@ -6,10 +6,9 @@ import torch
 from safetensors.torch import load, save
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from tune_tickets.config.search import Resources
 from tune_tickets.config.task import Model
 from tune_tickets.data.task import Example
-from tune_tickets.engine.execution import StageContext
+from tune_tickets.engine.execution import Resources, StageContext
 from tune_tickets.methods.given import TaskRows
 from tune_tickets.methods.stages import TICKET_FILE, WEIGHTS_FILE
 from tune_tickets.models.backbone import load_backbone

@@ -9,9 +9,9 @@ from pydantic import Field
 from tune_tickets.config.section import LearningRate
 from tune_tickets.config.training import Adversary, Drawing, Optimisation
 from tune_tickets.engine.execution import StageContext, StageOutput
-from tune_tickets.engine.stage import ExtensibleStage, Sizes, StageKey, Work
+from tune_tickets.engine.stage import ExtensibleStage, StageKey, Work
 from tune_tickets.methods.base import Flow, Method
-from tune_tickets.methods.stages import Draw, training_work
+from tune_tickets.methods.stages import Draw, Sizes, TrainingStage, training_work
 
 
 class EarlyBird(Method, Optimisation):
@@ -79,7 +79,7 @@ class EarlyRobust(EarlyBird):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Search(ExtensibleStage):
+class Search(TrainingStage, ExtensibleStage):
     """The trajectory of coefficients on the labelled rows of a task, as long as the goal needs it."""
 
     name: ClassVar[str] = "search"

@@ -11,9 +11,9 @@ from tune_tickets.config.section import LearningRate, Ratio
 from tune_tickets.config.training import ADVERSARIES, Adversary, Drawing, Optimisation
 from tune_tickets.engine.execution import StageContext, StageOutput
 from tune_tickets.engine.runner import later
-from tune_tickets.engine.stage import Sizes, StageKey, Work
+from tune_tickets.engine.stage import StageKey, Work
 from tune_tickets.methods.base import Flow, Method
-from tune_tickets.methods.stages import WEIGHTS_FILE, Draw, ModelStage, training_work
+from tune_tickets.methods.stages import WEIGHTS_FILE, Draw, ModelStage, Sizes, training_work
 
 
 class Imp(Method, Optimisation):

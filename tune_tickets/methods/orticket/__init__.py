@@ -12,10 +12,11 @@ from tune_tickets.config.task import CORPUS, TASK
 from tune_tickets.config.training import Adversary
 from tune_tickets.engine.execution import StageContext, StageOutput
 from tune_tickets.engine.runner import unheard
-from tune_tickets.engine.stage import ExtensibleStage, Sizes, StageKey, Work
+from tune_tickets.engine.stage import ExtensibleStage, StageKey, Work
 from tune_tickets.errors import DataError
 from tune_tickets.methods.base import Flow
 from tune_tickets.methods.earlyrobust import EarlyBird
+from tune_tickets.methods.stages import Sizes, TrainingStage
 from tune_tickets.results.records import MaskedHead
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ class ORTicket(EarlyBird):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaskedSearch(ExtensibleStage):
+class MaskedSearch(TrainingStage, ExtensibleStage):
     """The trajectory of coefficients on masked text, independent of any task."""
 
     name: ClassVar[str] = "mlm_search"

@@ -10,9 +10,9 @@ from tune_tickets.config.section import LearningRate, Ratio, with_defaults
 from tune_tickets.config.training import Adversary, Drawing, Optimisation, Retraining
 from tune_tickets.engine.execution import StageContext, StageOutput
 from tune_tickets.engine.runner import unheard
-from tune_tickets.engine.stage import Sizes, StageKey, Work
+from tune_tickets.engine.stage import StageKey, Work
 from tune_tickets.methods.base import Flow, Method
-from tune_tickets.methods.stages import Draw, ModelStage, training_work
+from tune_tickets.methods.stages import Draw, ModelStage, Sizes, training_work
 
 _MASK_ADVERSARY: dict[str, Any] = {"steps": 3, "step_size": 0.03, "initial_magnitude": 0.05}  # RobustT Table 7, SST-2
 _FINETUNING: dict[str, Any] = {"epochs": 3}  # RobustT Table 5; all other settings as in every retraining

@@ -11,13 +11,14 @@ from tune_tickets.config.section import LearningRate, Ratio, with_defaults
 from tune_tickets.config.training import LOSSES, Ablation, Debiasing, Drawing, Optimisation, Retraining, Start
 from tune_tickets.engine.execution import StageContext, StageOutput
 from tune_tickets.engine.runner import later, unheard
-from tune_tickets.engine.stage import Sizes, Stage, StageKey, StageResult, Work
+from tune_tickets.engine.stage import Stage, StageKey, StageResult, Work
 from tune_tickets.methods.base import Flow, Method
 from tune_tickets.methods.stages import (
     WEIGHTS_FILE,
     Draw,
     ModelStage,
     Retrain,
+    Sizes,
     training_work,
     twins_text,
 )
@@ -369,6 +370,6 @@ class OodCurve(ModelStage):
         return Work(f"<= {MOST_LOOKS} masks, {twins_text(sizes)}", MOST_LOOKS * rows)
 
     @classmethod
-    def steps_done(cls, result: StageResult, train_rows: int | None) -> tuple[float | None, float]:
+    def steps_done(cls, result: StageResult, rows: int | None) -> tuple[float | None, float]:
         """Rows evaluated over all masks."""
         return float(result.record["looks"] * result.record["rows"]), result.seconds

@@ -1,11 +1,11 @@
-"""Everything known of each trial and control, for whoever clicks on one."""
+"""Claims about the selected ticket, and the details of each trial and control."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tune_tickets.reports.comparisons import CAVEAT, ood_claims, sentence
-from tune_tickets.reports.confirmed import ALPHA, improves
+from tune_tickets.reports.comparisons import ALPHA, CAVEAT, ood_claims, sentence
+from tune_tickets.reports.confirmed import improves
 from tune_tickets.reports.confirmed import sentence as seed_sentence
 from tune_tickets.reports.page.figures import anchor
 from tune_tickets.reports.page.source import Source
@@ -18,14 +18,14 @@ Worth = Literal["better", "worse", "unknown", "note"]
 
 @dataclass(frozen=True)
 class Claim:
-    """`unknown` is a difference that the rows or seeds cannot show."""
+    """A sentence and its verdict; `unknown` if the rows or seeds cannot show a difference."""
 
     worth: Worth
     text: str
 
 
 def claims(summary: Summary) -> Iterator[Claim]:
-    """Of the selected ticket beside controls and the next best, on select rows."""
+    """Compare the selected ticket with the controls and the next best trial, on select rows."""
     for found in summary.selected.comparisons:
         yield Claim(_worth(found.distinguishable, found.difference), sentence(found))
     for twin, text in ood_claims(summary):
@@ -33,11 +33,11 @@ def claims(summary: Summary) -> Iterator[Claim]:
     if summary.selected.comparisons:
         yield Claim("note", CAVEAT)
     elif summary.selected.trial is not None:
-        yield Claim("note", "No other model under the same threat model stands beside the chosen ticket.")
+        yield Claim("note", "There is no other model under the same threat model to compare the chosen ticket with.")
 
 
 def confirmed_claims(found: Confirmation, selected: str | None) -> tuple[tuple[Claim, ...], tuple[Claim, ...]]:
-    """On report rows, beside the controls: of the selected ticket as a whole, and all others."""
+    """Compare with the controls on report rows: claims about the selected ticket as a whole, then all others."""
     main: list[Claim] = []
     further: list[Claim] = []
     for test in found.tests:
@@ -49,20 +49,20 @@ def confirmed_claims(found: Confirmation, selected: str | None) -> tuple[tuple[C
 
 
 def not_confirmed(source: Source) -> str:
-    """What the figures on select rows lack; empty if the chosen ticket was confirmed."""
+    """Warn that the results are not confirmed; empty if the chosen ticket was confirmed."""
     selected, found = source.summary.selected.trial, source.confirmation
     command = f"tune-tickets confirm {source.finished.folder.name}"
     if selected is None:
         return ""
     if found is None:
         return (
-            "Not confirmed. The rows behind these figures also steered the search, so they flatter what it chose. "
-            f"Fresh seeds and rows that nothing was chosen by: {command}"
+            "Not confirmed. These rows also steered the search, so they flatter its choice. To measure with fresh "
+            f"seeds on rows that no choice was based on: {command}"
         )
     if found.config_digest != source.summary.config_digest:
         return f"The confirmation belongs to another configuration of this experiment: run {command} again."
     if selected not in found.tickets:
-        return f"{selected}, which the search has chosen by now, is not among the confirmed tickets: {command}"
+        return f"{selected}, the ticket that the search has chosen, is not among the confirmed tickets: run {command}"
     return ""
 
 
@@ -77,7 +77,7 @@ Pairs = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class Detail:
-    """One trial or control; `said` are objections, notes and errors, `stages` what it asked for."""
+    """One trial or control; `said` are objections, notes and errors."""
 
     anchor: str
     name: str
@@ -92,18 +92,18 @@ class Detail:
 
 
 def details(summary: Summary) -> list[Detail]:
-    """Trials in their order, whatever became of them, then controls."""
+    """Return all trials in order, then the controls."""
     return [*(_trial(trial, summary) for trial in summary.trials), *map(_control, summary.controls)]
 
 
 def headline(metrics: Mapping[str, float]) -> str:
-    """The figures that fit on a line."""
+    """Return the main metrics on one line."""
     rows = [row for row in table() if row.said and row.name in metrics]
     return ", ".join(f"{row.said} {metrics[row.name]:.{row.digits}f}{row.unit}" for row in rows)
 
 
 def duration(seconds: float) -> str:
-    """As a person says it: '41 s', '12 min', '3.5 h'."""
+    """Show a duration: '41 s', '12 min', '3.5 h'."""
     if seconds < 90:
         return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
@@ -155,7 +155,7 @@ def _said(trial: TrialRecord) -> Iterator[str]:
     if trial.uses_ood_information:
         yield "OOD rows entered its training or its value"
     if trial.bound is not None:
-        yield f"given up while attacked: at best {plain(trial.bound)} could have been reached"
+        yield f"stopped during the attack: it could have reached at most {plain(trial.bound)}"
     if trial.error is not None:
         yield from (line for line in trial.error.splitlines() if line.strip())
 
@@ -165,7 +165,7 @@ def _objections(outcome: Outcome) -> tuple[str, ...]:
 
 
 def _figures(metrics: Mapping[str, float], values: Sequence[float] | None) -> Pairs:
-    """Every metric, with its interval where it has one."""
+    """Every metric, with its interval if it has one."""
     found = [("objective", ", ".join(f"{value:z.4f}" for value in values))] if values else []
     for name, value in metrics.items():
         low, high = metrics.get(f"low/{name}"), metrics.get(f"high/{name}")

@@ -1,4 +1,4 @@
-"""The content of a report in the order it is read, as plain text: what the page and its Markdown version both show."""
+"""The content of a report as plain text, in reading order. The page and its Markdown version both show it."""
 
 import re
 import shlex
@@ -10,7 +10,6 @@ from pathlib import Path
 from tune_tickets.config.domain import is_domain
 from tune_tickets.config.objective import Objective
 from tune_tickets.reports.confirmed import cells, failures, meaning
-from tune_tickets.reports.page import content as again
 from tune_tickets.reports.page.claims import (
     Claim,
     Detail,
@@ -29,31 +28,31 @@ from tune_tickets.reports.table import BARRED, LEGEND, Row, baselines_text, by_t
 from tune_tickets.results.records import Summary, ThreatRecord
 
 _FILES = ("source", "held_out", "like", "corpus", "vectors")
-"""Keys that name a file or folder, in whichever section."""
+"""Keys that name a file or folder, in any section."""
 _EXTENSION = re.compile(r"\.(csv|tsv|jsonl?|parquet|txt|safetensors)(\.gz)?$", re.IGNORECASE)
 
 
 def reproduce(source: Source) -> tuple[str, ...]:
-    """Commands for the folder that holds the results folder."""
+    """Return the commands that repeat the search, for the folder that holds the results folder."""
     folder = shlex.quote(source.finished.folder.name)
     config = shlex.quote(f"{source.finished.folder.name}/config.yaml")
     return (f"tune-tickets run {config} --output again", f"tune-tickets compare {folder} again")
 
 
 def paths_to_mend(source: Source) -> str:
-    """Files that the configuration names as seen from the folder the search was run in; empty if there are none."""
+    """Name relative paths in the configuration; empty if there are none."""
     relative = [f"{name} ({path})" for name, path in _named(source) if _is_relative(path)]
     if not relative:
         return ""
     first = relative[0].split(" ")[0]
     return (
-        f"Relative paths are seen from the folder a command is run in: {', '.join(relative)}. "
-        f"Elsewhere add where the file is, for example {first}=/path/to/it."
+        f"These paths are relative to the folder in which the command runs: {', '.join(relative)}. "
+        f"In another folder add the place of the file, for example {first}=/path/to/it."
     )
 
 
 def _named(source: Source) -> Iterator[tuple[str, str]]:
-    """Settings that may name a file, with those of OOD twins, which stand in lists."""
+    """Settings that may name a file, including those in the list of OOD twins."""
     for name, value in source.finished.settings.items():
         if name.rpartition(".")[2] in _FILES and isinstance(value, str):
             yield name, value
@@ -62,13 +61,13 @@ def _named(source: Source) -> Iterator[tuple[str, str]]:
 
 
 def _is_relative(path: str) -> bool:
-    """A folder looks like a hub id: it is one where nothing of that name lies here, as for the search itself."""
+    """Whether a path is relative. A name without a file here is a hub id, as for the search itself."""
     is_file = bool(_EXTENSION.search(path)) or path.startswith(("./", "../")) or Path(path).exists()
     return is_file and "://" not in path and not Path(path).expanduser().is_absolute()
 
 
 def load(source: Source) -> tuple[str, ...]:
-    """Python that opens the best ticket, if there is one."""
+    """Return Python code that opens the best ticket, if there is one."""
     ticket = source.summary.selected.ticket
     if ticket is None:
         return ()
@@ -84,13 +83,13 @@ def load(source: Source) -> tuple[str, ...]:
 
 
 def objective_sentences(objective: Objective) -> Iterator[str]:
-    """The value first, then the conditions."""
+    """Describe the objective: the value first, then the conditions."""
     yield _value(objective)
     if objective.floor_points is not None:
         yield f"A ticket may lose at most {objective.floor_points:g} points of clean accuracy to the dense control."
     if objective.floor_clean is not None:
-        yield f"A ticket has to reach {objective.floor_clean:g}% clean accuracy."
-    yield from (f"A ticket has to meet {constraint.text}." for constraint in objective.constraints)
+        yield f"A ticket must reach {objective.floor_clean:g}% clean accuracy."
+    yield from (f"A ticket must meet {constraint.text}." for constraint in objective.constraints)
     yield f"A model that gives one label to {100 * objective.near_constant:g}% of rows or more may not win."
 
 
@@ -107,10 +106,10 @@ def _value(objective: Objective) -> str:
 
 CONFIRM_NAMES = 3
 CONTROLS = (
-    "Measured like every trial. dense is the whole model, fine-tuned once for all trials with the retraining of the "
-    "first warm start, else with the first value of every domain; a random ticket keeps as much in every layer as the "
-    "chosen one (or as the trial in its name), of parts drawn by lot, and is trained as that was. What a ticket is "
-    "worth is its distance to these."
+    "Controls are measured like trials. dense is the whole model, fine-tuned once for all trials with the retraining "
+    "of the first warm start, or else with the first value of every domain. A random ticket keeps as many parts in "
+    "every layer as the chosen ticket (or as the trial in its name), drawn at random, and is trained in the same way. "
+    "The difference to these controls shows the worth of a ticket."
 )
 PAPER_COLUMNS = 4
 Cells = tuple[tuple[str, ...], ...]
@@ -119,7 +118,7 @@ Cells = tuple[tuple[str, ...], ...]
 
 @dataclass(frozen=True)
 class Confirmed:
-    """The figures on report rows; `claims` are of the chosen ticket, `further` of others and of parts of a twin."""
+    """Results on report rows. `claims` are about the chosen ticket, `further` about others and groups of twins."""
 
     cells: Cells
     paper: tuple[Cells, ...]
@@ -171,7 +170,7 @@ class Content:
 
 
 def content_of(source: Source, pictures: Sequence[Picture]) -> Content:
-    """Everything there is to say of a search."""
+    """Collect the content of a report."""
     summary = source.summary
     shown = rows(summary, len(summary.trials))
     tasks = by_task(shown)
@@ -208,9 +207,9 @@ def content_of(source: Source, pictures: Sequence[Picture]) -> Content:
         cost=tuple(_cost(summary)),
         baselines=baselines_text(summary),
         versions=tuple(summary.versions.items()),
-        reproduce=again.reproduce(source),
-        paths=again.paths_to_mend(source),
-        load=again.load(source),
+        reproduce=reproduce(source),
+        paths=paths_to_mend(source),
+        load=load(source),
         digest=summary.config_digest,
         seed=summary.seed,
         ticket=summary.selected.ticket,
@@ -225,7 +224,7 @@ def _state(summary: Summary) -> str:
 
 
 def _cards(source: Source) -> Iterator[tuple[str, str, str]]:
-    """The chosen ticket at a glance, each figure of the select rows beside that of the dense control."""
+    """The chosen ticket at a glance, each metric next to that of the dense control."""
     summary, winner = source.summary, source.finished.winner
     if winner is None or winner.outcome is None:
         return
@@ -247,7 +246,7 @@ def _cards(source: Source) -> Iterator[tuple[str, str, str]]:
 
 
 def _on_report_rows(source: Source) -> dict[str, str]:
-    """What became of the chosen ticket's figures when it was confirmed, by metric."""
+    """The confirmed metrics of the chosen ticket."""
     models = source.confirmation.models if source.confirmation is not None else ()
     chosen = [model for model in models if model.kind == "ticket" and model.trial == source.summary.selected.trial]
     return {
@@ -271,13 +270,13 @@ def _confirmed(source: Source) -> Confirmed | None:
 
 
 def _parts(lines: Sequence[Sequence[str]]) -> Iterator[Cells]:
-    """A wide table as several for paper, each with the columns that say which model it is."""
+    """Split a wide table into several for paper, each with the columns that name the model."""
     for start in range(CONFIRM_NAMES, len(lines[0]), PAPER_COLUMNS):
         yield tuple((*line[:CONFIRM_NAMES], *line[start : start + PAPER_COLUMNS]) for line in lines)
 
 
 def _flags(shown: Sequence[Row]) -> Iterator[str]:
-    """What there is to say against models, those together of which the same is said."""
+    """Objections, each with all models that it applies to."""
     models: dict[str, list[str]] = defaultdict(list)
     for row in shown:
         if row.objections:
@@ -291,12 +290,12 @@ def _facts(source: Source) -> Iterator[tuple[str, str]]:
     settings, summary = source.finished.settings, source.summary
     names = {
         "model": "model.source",
-        "its first layers": "model.layers",
+        "layers used": "model.layers",
         "tokens per text": "task.max_length",
         "task": "task.source",
         "training rows": "task.rows.train",
-        "select rows, which steer the search": "task.rows.select",
-        "report rows, kept back": "task.rows.report",
+        "select rows (they steer the search)": "task.rows.select",
+        "report rows (only for confirm)": "task.rows.report",
         "attacked rows": "evaluation.rows",
         "sampler": "search.sampler",
         "scheduler": "search.scheduler.kind",
@@ -306,14 +305,14 @@ def _facts(source: Source) -> Iterator[tuple[str, str]]:
         if settings.get(name) is not None:
             yield said, plain(settings[name])
         elif name == "task.rows.train" and name in settings:
-            yield said, "all that are left"
+            yield said, "all other rows"
     yield "threat models", ", ".join(threat.name for threat in summary.threat_models) or "none"
     yield "seed", str(summary.seed)
 
 
 def _domains(source: Source) -> Iterator[tuple[str, ...]]:
     winner = source.finished.winner
-    yield "setting", "searched", "only where", "chosen"
+    yield "setting", "domain", "only if", "chosen"
     for name, value in source.finished.settings.items():
         if is_domain(value):
             chosen = plain(winner.params[name]) if winner and name in winner.params else "-"
@@ -327,7 +326,7 @@ def _settings(source: Source) -> Iterator[tuple[str, str]]:
 
 
 def _rejections(shown: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    """By fingerprint, how many changes the first model's attack thought of and what became of them."""
+    """By fingerprint: how many changes the attack on the first model proposed, and how many were rejected."""
     for row in shown[:1]:
         for figures in row.outcome.attacks:
             if figures.candidates:
@@ -339,7 +338,7 @@ def _rejections(shown: Sequence[Row]) -> Iterator[tuple[str, str]]:
 
 
 def _stages(summary: Summary) -> Iterator[tuple[str, ...]]:
-    yield "stage", "asked for", "computed", "reused", "computing time"
+    yield "stage", "requested", "computed", "reused", "computing time"
     for name, use in summary.stages.items():
         yield name, str(use.asked), str(use.computed), str(use.asked - use.computed), duration(use.seconds)
 

@@ -1,4 +1,4 @@
-"""The plane of all measured models that a reader can click in: points, ticks and the front, in pixels."""
+"""Tables of models, and the interactive scatter plot: points, ticks and the front in pixels."""
 
 import math
 import re
@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 from tune_tickets.config.objective import Objective
 from tune_tickets.reports.table import BARRED, FRONT, SELECTED, Column, Group, Row, groups, packed
-from tune_tickets.results.metrics import table
+from tune_tickets.results.metrics import attacks_in, label
 from tune_tickets.results.records import Summary
 
 MARKS = {SELECTED: "selected", FRONT: "front", BARRED: "barred"}
 PAPER_WIDTH = 88
-"""Characters of a table that fit on a printed page, upright."""
+"""Characters that fit on a printed page in portrait."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """One model: `anchor` leads to its details, `mark` says what became of it."""
+    """One model: `anchor` links to its details, `mark` says whether it is selected, on the front or barred."""
 
     anchor: str
     name: str
@@ -36,32 +36,32 @@ class FigureTable:
 
     @property
     def whole_headers(self) -> list[str]:
-        """Every column with the title above it, for tables with a single line of headers."""
+        """The header of each column with its title, for tables with a single header line."""
         above = [title for title, span in self.titles for _ in range(span)]
         return [f"{title} {text}".strip() for title, (text, _) in zip(above, self.headers, strict=True)]
 
 
 def figure_table(shown: Sequence[Row]) -> FigureTable:
-    """All columns side by side."""
+    """Return one table with all columns."""
     return _table([column for group in groups(shown, "±") for column in group], shown)
 
 
 def paper_tables(shown: Sequence[Row]) -> list[FigureTable]:
-    """The same columns in tables that are narrow enough for paper; no number is cut."""
+    """Return the same columns in tables that are narrow enough for paper."""
     name = Column(("", ""), lambda row: row.name, words=True)
     tables: list[Group] = packed(name, groups(shown, "±"), list(shown), PAPER_WIDTH)
     return [_table(columns[1:], shown) for columns in tables]
 
 
 def anchor(name: str) -> str:
-    """The place of a model on the page: 'trial 3' is at trial-3."""
+    """Return the anchor of a model on the page: 'trial-3' for 'trial 3'."""
     return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")
 
 
 def _table(columns: Sequence[Column], shown: Sequence[Row]) -> FigureTable:
     titles: list[tuple[str, int]] = []
     for above, _ in (column.header for column in columns):
-        if above or not titles:  # a title covers the columns behind it that have none
+        if above or not titles:  # a title also covers the following columns without a title
             titles.append((above, 1))
         else:
             titles[-1] = (titles[-1][0], titles[-1][1] + 1)
@@ -87,12 +87,12 @@ COLOURS = 10
 TICKS = 6
 MARGIN = 0.08
 _ORDER = ("barred", "", "front", "selected")
-"""What is drawn first can be covered by what comes after it."""
+"""Later points are drawn over earlier ones."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """One model; `front` if no other trial beats it in every figure of the objective."""
+    """One model; `front` if no other trial beats it in every metric of the objective."""
 
     anchor: str
     name: str
@@ -109,7 +109,7 @@ class Point:
 class Scatter:
     """`x_ticks` and `y_ticks` are (pixel, text); `front` and `whiskers` are points of lines.
 
-    A front in three or more figures is no line in the plane of two.
+    A front of three or more metrics is not drawn as a line.
     """
 
     x_name: str
@@ -130,12 +130,12 @@ class _Axis:
     percent: bool
 
     def at(self, value: float) -> float:
-        """Where a value stands, in pixels."""
+        """The position of a value in pixels."""
         share = (value - self.low) / (self.high - self.low)
         return round(self.start + share * (self.end - self.start), 1)
 
     def ticks(self) -> tuple[tuple[float, str], ...]:
-        """Round values; an axis of percentages has none below 0 or above 100."""
+        """Ticks at round values; for percentages only from 0 to 100."""
         rough = (self.high - self.low) / TICKS
         unit = 10.0 ** math.floor(math.log10(rough))
         step = next(unit * factor for factor in (1, 2, 5, 10) if unit * factor >= rough)
@@ -144,7 +144,7 @@ class _Axis:
 
 
 def scatter(summary: Summary, objective: Objective, shown: Sequence[Row]) -> Scatter | None:
-    """The two figures of the front against each other; None if no model has both."""
+    """Plot the two metrics of the front against each other; None if no model has both."""
     metrics = {row.name: row.outcome.metrics() for row in shown}
     x_name, y_name = axes(objective, metrics.values())
     drawn = [row for row in shown if x_name in metrics[row.name] and y_name in metrics[row.name]]
@@ -169,8 +169,8 @@ def scatter(summary: Summary, objective: Objective, shown: Sequence[Row]) -> Sca
         for row in sorted(drawn, key=lambda row: _ORDER.index(MARKS.get(row.mark, "")))
     )
     return Scatter(
-        x_name=_axis_name(x_name),
-        y_name=_axis_name(y_name),
+        x_name=label(x_name),
+        y_name=label(y_name),
         points=points,
         x_ticks=x.ticks(),
         y_ticks=y.ticks(),
@@ -183,23 +183,19 @@ def scatter(summary: Summary, objective: Objective, shown: Sequence[Row]) -> Sca
 
 
 def axes(objective: Objective, metrics: Iterable[Mapping[str, float]]) -> tuple[str, str]:
-    """The first two of a Pareto vector, else clean accuracy and accuracy under attack, else size and accuracy."""
+    """Choose the axes: the first two of a Pareto vector, or clean accuracy and Aua, or sparsity and accuracy."""
     if objective.kind == "pareto":
         return objective.metrics[0], objective.metrics[1]
     return ("clean", "aua") if any("aua" in each for each in metrics) else ("sparsity", "clean")
 
 
-def _axis_name(name: str) -> str:
-    return next((row.axis for row in table() if row.name == name and row.axis), name)
-
-
 def colours(methods: Iterable[str]) -> dict[str, int]:
-    """A colour of the page per method, in the order they appear; they begin again where there are too many."""
+    """Give each method a colour of the page, in order of appearance; colours repeat if there are too many."""
     return {method: index % COLOURS for index, method in enumerate(dict.fromkeys(methods))}
 
 
 def _axis(values: Sequence[float], start: float, end: float) -> _Axis:
-    """Some room around all values."""
+    """An axis with a margin around all values."""
     low, high = min(values), max(values)
     margin = max((high - low) * MARGIN, 1.0)
     return _Axis(low - margin, high + margin, start, end, percent=low >= 0 and high <= 100)
@@ -207,16 +203,16 @@ def _axis(values: Sequence[float], start: float, end: float) -> _Axis:
 
 def _alone(known: Mapping[str, float]) -> dict[str, float]:
     """The interval of the mean over threat models, if there is only one of them."""
-    threats = [name for name in known if name.startswith("low/aua/")]
-    if len(threats) != 1:
+    attacks = attacks_in(known)
+    if len(attacks) != 1 or f"low/{attacks[0]}" not in known:
         return {}
-    return {"low/aua": known[threats[0]], "high/aua": known[threats[0].replace("low/", "high/", 1)]}
+    return {f"{end}/aua": known[f"{end}/{attacks[0]}"] for end in ("low", "high")}
 
 
 def _whiskers(
     known: Mapping[str, float], x_name: str, y_name: str, x: _Axis, y: _Axis
 ) -> list[tuple[float, float, float, float]]:
-    """The 95% intervals of the selected ticket, cut off at the edge of the drawing."""
+    """The 95% intervals of the selected ticket, cut at the edge of the plot."""
     known = {**_alone(known), **known}
     here_x, here_y = x.at(known[x_name]), y.at(known[y_name])
     lines = []

@@ -17,7 +17,7 @@ _LINKS = (("://", "&#58;//"), ("www.", "www&#46;"))  # some readers turn bare ad
 
 
 def escaped(text: str) -> str:
-    """The text as it is to be read, on one line; intervals such as [1.0-2.0] stay as they are."""
+    """Escape text for one line of Markdown. Intervals such as [1.0-2.0] stay unchanged."""
     parts, end = [], 0
     shown = harmless(text)
     for interval in _INTERVAL.finditer(shown):
@@ -30,24 +30,24 @@ def escaped(text: str) -> str:
 
 
 def code(text: str) -> str:
-    """The text as a code span; what would end the span or a cell of a table is shown by another way."""
+    """Return text as a code span, or escaped if it has characters that would end the span or a table cell."""
     shown = harmless(text)
     return f"`{shown}`" if shown and not set("`|\\<") & set(shown) else escaped(shown)
 
 
 def table(lines: Iterable[Sequence[str]]) -> str:
-    """A table of cells that are escaped already; the first line is the header."""
+    """Return a table of escaped cells; the first line is the header."""
     header, *rest = [[cell or " " for cell in line] for line in lines]
     return "\n".join(f"| {' | '.join(line)} |" for line in (header, ["---"] * len(header), *rest))
 
 
 def bullets(lines: Iterable[str]) -> str:
-    """A list of lines that are escaped already."""
+    """Return a list of escaped lines."""
     return "\n".join(f"- {line}" for line in lines)
 
 
 def block(lines: Sequence[str], language: str) -> str:
-    """Lines of code, in a fence that none of them can end."""
+    """Return a code block. Its fence is longer than any run of backticks in the lines."""
     longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
     fence = "`" * max(3, longest + 1)
     return "\n".join([f"{fence}{language}", *map(harmless, lines), fence])
@@ -62,7 +62,7 @@ MARKS = {"selected": "**selected**", "front": "front", "barred": "may not win"}
 
 
 def markdown_page(content: Content, picture_files: Iterable[str] = ()) -> str:
-    """All sections; of the pictures those are shown whose files, relative to the page, are named."""
+    """Return the whole page. Pictures are shown if their files, relative to the page, are named."""
     files = set(picture_files)
     sections: list[tuple[str, Iterator[str]]] = [
         (escaped(content.experiment), _head(content)),
@@ -109,7 +109,7 @@ def _searched(content: Content) -> Iterator[str]:
 
 def _trials(content: Content) -> Iterator[str]:
     if content.table is None:
-        yield "No trial was measured to its end."
+        yield "No trial is complete."
     else:
         yield _figures(content.table)
         yield bullets(map(escaped, content.flags))
@@ -123,7 +123,7 @@ def _trials(content: Content) -> Iterator[str]:
 
 
 def _settings(details: Sequence[Detail]) -> str:
-    """What every trial tried; a column per searched setting."""
+    """The settings of every trial, with a column per searched setting."""
     trials = [detail for detail in details if detail.status != "control"]
     names = list(dict.fromkeys(name for detail in trials for name, _ in detail.settings))
     if not names:
@@ -172,7 +172,7 @@ def _threats(content: Content) -> Iterator[str]:
 
 def _substitutions(threat: ThreatRecord) -> str:
     if not threat.substitutions:
-        return "Nothing was changed by it."
+        return "It changed no text."
     lines = [[str(found.row), _change(found), _similarity(found), _outcome(found)] for found in threat.substitutions]
     title = f"{len(lines)} random substitutions, made against {escaped(threat.substitutions_of or '-')}:"
     return "\n\n".join([title, table([["row", "text", "similarity", "attack"], *lines])])
@@ -189,7 +189,7 @@ def _similarity(found: Substitution) -> str:
 
 
 def _outcome(found: Substitution) -> str:
-    return "worked" if found.successful else "failed"
+    return "succeeded" if found.successful else "failed"
 
 
 def _cost(content: Content) -> Iterator[str]:
@@ -202,7 +202,7 @@ def _cost(content: Content) -> Iterator[str]:
 def _again(content: Content) -> Iterator[str]:
     yield (
         f"`config.yaml` in the results folder is the whole configuration, with seed {content.seed} "
-        f"(sha256 {code(content.digest)}). Beside the folder:"
+        f"(sha256 {code(content.digest)}). In the folder that holds it:"
     )
     yield block(content.reproduce, "bash")
     yield escaped(content.paths)

@@ -1,4 +1,4 @@
-"""The list of all pictures in their order, each with what it shows; those without data are left out with a reason."""
+"""The list of all pictures in order, with titles and captions. Pictures without data are left out with a reason."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from tune_tickets.reports.pictures.subnetworks import ood_panels, schedule_figur
 from tune_tickets.reports.pictures.training import attacked_epochs_figure, epoch_figure, loss_figure
 
 T = TypeVar("T")
-_SPREAD = "Where several models share a place, the line is their mean and the band one standard deviation."
+_SPREAD = "If several models share an x value, the line is their mean and the band one standard deviation."
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,12 @@ class Plan:
     figure: Callable[[Evidence], Figure]
 
     def said(self, evidence: Evidence) -> str:
-        """The caption for what is there."""
+        """Return the caption."""
         return self.caption if isinstance(self.caption, str) else self.caption(evidence)
 
 
 def draw_all(evidence: Evidence) -> Gallery:
-    """Draw what there is. One picture that fails costs no other."""
+    """Draw all pictures. An error in one does not affect the others."""
     pictures, left_out, failed = [], {}, {}
     for plan in PLANS:
         try:
@@ -108,12 +108,12 @@ def _epochs_said(evidence: Evidence) -> str:
             "The selected ticket and the dense control under real attacks after every epoch of their training, on "
             "select rows; bars are 95% intervals. The last epoch is the model of the tables."
         )
-    trained = "trials that were trained for more and for fewer epochs, each with a schedule of its own"
+    trained = "trials that were trained for more or for fewer epochs, each with its own schedule"
     return f"Under real attacks: {trained}. {_SPREAD}"
 
 
 def _by_epoch(evidence: Evidence) -> bool:
-    """Whether a model was attacked after every epoch; one that has a single epoch has no curve."""
+    """Whether a model with several epochs was attacked after each of them."""
     return any(len(one.metrics) > 1 for one in evidence.epochs)
 
 
@@ -133,16 +133,16 @@ PLANS = (
         "front",
         "Clean accuracy against accuracy under attack",
         "Every measured trial with 95% intervals as bars, cut at 0 and 100%; the line joins the tickets that no other "
-        "beats in both accuracies. Colour is sparsity; the dense control is the hollow diamond, random tickets are "
-        "crosses. The bar of a mean over attacks is the mean of their intervals.",
+        "ticket beats in both accuracies. Colour is sparsity; the dense control is the hollow diamond, random tickets "
+        "are crosses. The bar of a mean over attacks is the mean of their intervals.",
         _front,
     ),
     *(
         Plan(
             f"sparsity-{kind}",
             f"Clean accuracy and Aua over sparsity: {kind}",
-            f"Tickets against random ones and the dense control, by the share of {kind} cut. {_SPREAD} "
-            "Trials at one place may differ in other settings.",
+            f"Tickets, random tickets and the dense control, by the share of {kind} cut. {_SPREAD} "
+            "Trials with the same x may differ in other settings.",
             _sparsity(kind),
         )
         for kind in CUT
@@ -150,29 +150,29 @@ PLANS = (
     Plan(
         "patterns",
         "Sparsity patterns",
-        "What survives in every layer: each attention head, and the neurons or weights of the MLP. Of several tickets "
-        "that differ in their seed alone the mean is shown.",
+        "What survives in every layer: each attention head, and the neurons or weights of the MLP. Tickets that "
+        "differ only in their seed are shown as a mean.",
         _patterns,
     ),
     Plan(
         "mask-distances",
         "Mask distance between mini-epochs",
-        "Normalised Hamming distance between the masks drawn at any two mini-epochs of the search; the darker, the "
-        "closer. The dashed lines stand where the search was left and the ticket drawn.",
+        "Normalised Hamming distance between the masks drawn at any two mini-epochs of the search; darker is "
+        "closer. The dashed lines show where the search stopped and the ticket was drawn.",
         _distances,
     ),
     Plan(
         "gamma",
         "Accuracy under attack against γ",
-        "γ is the threshold of the early stop: the smaller, the longer the search. Trials at one place may differ in "
-        f"other settings. {_SPREAD}",
+        "γ is the threshold of the early stop: a smaller γ means a longer search. Trials with the same x may differ "
+        f"in other settings. {_SPREAD}",
         lambda evidence: gamma_figure(evidence.measured),
     ),
     Plan(
         "mask-training",
         "R(m) and exact masks over the epochs of mask training",
-        "By the regularisation strength λ: the regulariser R(m), and how many hard-concrete masks stand at exactly 0 "
-        "and exactly 1.",
+        "By the regularisation strength λ: the regulariser R(m), and how many hard-concrete masks are exactly 0 or "
+        "exactly 1.",
         lambda evidence: mask_figure(mask_trainings(evidence.curves)),
     ),
     Plan(
@@ -184,23 +184,23 @@ PLANS = (
     Plan(
         "mask-start",
         "Mask training by its start",
-        "The mask while it is trained, at its target sparsity, by how long the weights had been fine-tuned before: on "
-        "select rows of the task, and of its OOD twins, which are asked when the training is over and choose nothing. "
+        "The mask during its training, at its target sparsity, by how long the weights were fine-tuned before: on "
+        "select rows of the task and of its OOD twins. The twins are measured after the training and choose nothing. "
         f"{_SPREAD}",
         lambda evidence: start_figure(*start_panels(evidence.curves)),
     ),
     Plan(
         "mask-schedule",
         "Fixed and gradual sparsity",
-        "Mask training at one sparsity from the start, and with a sparsity that grows to it; bars are means over "
-        "trials, whiskers one standard deviation.",
+        "Mask training at a fixed sparsity, and with a sparsity that grows to it. Bars are means over trials, whiskers "
+        "one standard deviation.",
         lambda evidence: schedule_figure(*schedules(evidence.measured)),
     ),
     Plan(
         "epochs",
         "Clean accuracy and the probe per epoch",
         "Retraining, epoch by epoch. The probe is accuracy under a PGD attack on the word embeddings of a few select "
-        "rows: a cheap stand-in, not the accuracy under attack of the tables.",
+        "rows: a cheap stand-in for the accuracy under attack in the tables.",
         epoch_figure,
     ),
     Plan(
@@ -226,15 +226,15 @@ PLANS = (
     Plan(
         "parallel",
         "Trials as parallel coordinates",
-        "Every measured trial is a line through its settings to its figures; those on the front of clean accuracy and "
-        "Aua are thick. Lines through one choice are drawn a hair apart.",
+        "Every measured trial is a line through its settings to its metrics. Trials on the front of clean accuracy and "
+        "Aua are thick. Lines through the same choice are drawn slightly apart.",
         _parallel,
     ),
     Plan(
         "examples",
         "Attacked texts",
-        "What the attacks did to a few texts: words struck through were replaced by the words in bold behind them.",
+        "What the attacks did to a few texts: words struck through were replaced by the bold words after them.",
         _examples,
     ),
 )
-"""In the order in which they are shown."""
+"""In display order."""

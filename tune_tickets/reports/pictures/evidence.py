@@ -1,27 +1,43 @@
-"""What the pictures are drawn from: plain records, read from a results folder by `tuning.gallery`."""
+"""What the pictures are drawn from: plain records, read from a results folder by `reports.gallery`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from tune_tickets.config.method import built_in_methods
+from tune_tickets.engine.stage import Stage, kind_of_stage
 from tune_tickets.results.records import Confirmation
 
 Matrix = tuple[tuple[float, ...], ...]
+FINETUNING = "finetuning"
+"""Stands for the stage of a curve if it trained the model that was pruned, and not the ticket."""
+
+
+def stage_kind(name: str) -> type[Stage] | None:
+    """The class of a stage in a summary; None if it belongs to a method that is not installed here."""
+    built_in_methods()  # imports their stages
+    return kind_of_stage(name)
+
+
+def curve_of(name: str) -> tuple[str, str] | None:
+    """Title and unit of the loss curve of a stage; None if its history is not plotted."""
+    kind = stage_kind(name)
+    return None if kind is None else kind.curve
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A model with its figures: a trial that was measured to its end, or a control."""
+    """A complete trial or a control, with its metrics."""
 
     name: str
     """'t003', 'dense', 'random-0'."""
     kind: Literal["trial", "dense", "random"]
     title: str
-    """What tables call it: 'earlyrobust', 'PGD'."""
+    """Its name in tables: 'earlyrobust', 'PGD'."""
     metrics: Mapping[str, float]
     """As in the summary, with `low/` and `high/` ends of 95% intervals."""
     params: Mapping[str, Any] = field(default_factory=dict)
-    """What was searched."""
+    """The searched settings."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """All settings of the trial under dotted keys, such as `method.gamma`."""
     seed: int = 0
@@ -29,7 +45,7 @@ class Measured:
     feasible: bool = True
     """Whether it may win."""
     tasks: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Its figures on the further tasks of `transfer:`, by their names."""
+    """Its metrics on the further tasks of `transfer:`, by task."""
     own: bool = True
     """False if it comes from another results folder: the same experiment with another seed."""
 
@@ -46,14 +62,15 @@ class Measured:
 
 @dataclass(frozen=True)
 class Curve:
-    """The records that one stage left, point by point; trials that share the stage share the curve."""
+    """The metric history of one stage. Trials that share the stage share the curve."""
 
     stage: str
+    """The name of the stage, or `FINETUNING`."""
     models: tuple[str, ...]
-    """Whose stage it is: 't003', 'dense'."""
+    """The models that use the stage: 't003', 'dense'."""
     title: str
     settings: Mapping[str, Any]
-    """Of the first of these models, under dotted keys."""
+    """The settings of the first of these models, under dotted keys."""
     records: tuple[Mapping[str, float], ...]
     own: bool = True
     """False if it comes from another results folder: the same experiment with another seed."""
@@ -66,14 +83,14 @@ class Epochs:
     model: str
     title: str
     metrics: tuple[Mapping[str, float], ...]
-    """Of epoch 1, 2, ..., as in the summary; none if it has no epochs of its own."""
+    """After epoch 1, 2, ..., as in the summary; empty if it has no epochs."""
     left_out: str | None = None
     """Why there are none."""
 
 
 @dataclass(frozen=True)
 class MaskDistances:
-    """How far the masks of all mini-epochs of a search are from each other, 0 to 1, and where it was left."""
+    """Distances between the masks of all mini-epochs of a search, 0 to 1, and where the search stopped."""
 
     model: str
     title: str
@@ -82,7 +99,7 @@ class MaskDistances:
     stop: int
     """The mini-epoch, from 1, whose scores gave the ticket."""
     converged: bool
-    """Whether the rule of γ and patience ended the search, or its schedule."""
+    """Whether γ and patience ended the search, or else the end of its schedule."""
     mini_epoch: float
     """Share of an epoch."""
     gamma: float
@@ -90,15 +107,15 @@ class MaskDistances:
 
 @dataclass(frozen=True)
 class Pattern:
-    """What survives where, in %, as a mean over tickets that differ in their seed alone."""
+    """What survives in each layer, in %, as a mean over tickets that differ only in their seed."""
 
     name: str
     title: str
     tickets: int
     heads: Matrix
-    """[layer][head]: in how many of the tickets a head is kept; of single weights, how many are."""
+    """[layer][head]: share of tickets that keep the head, or share of its weights that are kept."""
     mlp: tuple[float, ...]
-    """[layer]: intermediate neurons kept, or single weights of the two matrices of the MLP."""
+    """[layer]: share of neurons kept, or of the weights of both MLP matrices."""
     structured: bool
 
 
@@ -111,25 +128,25 @@ class Example:
     row: int
     successful: bool
     before: str
-    """The label that the model gave at first."""
+    """The label before the attack."""
     after: str
     pieces: tuple[tuple[str, str], ...]
-    """(old, new) stretches of the text; unchanged where both are equal."""
+    """(old, new) parts of the text; equal if unchanged."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """A searched setting as an axis of the parallel coordinates."""
+    """A searched setting, as an axis of the parallel coordinates."""
 
     name: str
     log: bool = False
     choices: tuple[Any, ...] | None = None
-    """The values in their order, if it is a choice."""
+    """The values in order, if it is a choice."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """All that was read; what is missing was not there, and `missing` says why."""
+    """Everything that was read. `missing` says why something could not be read."""
 
     measured: tuple[Measured, ...]
     selected: str | None = None
@@ -144,7 +161,7 @@ class Evidence:
     importances: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Share of the variance of each value of the objective that each setting explains, 0 to 1."""
     missing: Mapping[str, str] = field(default_factory=dict)
-    """Why something could not be gathered, by the field above."""
+    """The reason by field."""
 
 
 class NothingToDraw(Exception):

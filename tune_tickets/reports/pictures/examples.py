@@ -22,7 +22,7 @@ OLD, NEW = "#a3195b", "#0b1d51"
 
 
 class Run(NamedTuple):
-    """Letters of one kind beside each other."""
+    """Consecutive letters of one kind."""
 
     text: str
     kind: str
@@ -30,7 +30,7 @@ class Run(NamedTuple):
 
 
 class Word(NamedTuple):
-    """Where a run stands: line and column of its first letter."""
+    """The position of a run: line and column of its first letter."""
 
     line: int
     column: int
@@ -38,7 +38,7 @@ class Word(NamedTuple):
 
 
 def runs(example: Example) -> list[Run]:
-    """The text as runs, harmless to any reader, with long unchanged parts shortened."""
+    """Split a text into runs, with control characters escaped and long unchanged parts cut."""
     marked = marked_text([_visible(old, new) for old, new in example.pieces], colour=True)
     kinds = ["same"] * len(marked.plain)
     for span in marked.spans:
@@ -54,7 +54,7 @@ def runs(example: Example) -> list[Run]:
 
 
 def _visible(old: str, new: str) -> tuple[str, str]:
-    """A change to letters that only look like the old ones says which they are."""
+    """Name letters that only look like the old ones."""
     strange = [f"U+{ord(letter):04X}" for letter in new if not letter.isascii()]
     if not strange or not old.isascii():
         return old, new
@@ -62,7 +62,7 @@ def _visible(old: str, new: str) -> tuple[str, str]:
 
 
 def layout(parts: Sequence[Run], columns: int = COLUMNS) -> list[Word]:
-    """The runs broken into lines at spaces; a word longer than a line is broken anywhere."""
+    """Break runs into lines at spaces; a word longer than a line is broken anywhere."""
     words: list[Word] = []
     line = column = 0
     for part in parts:
@@ -92,12 +92,12 @@ def _width(text: str) -> int:
 
 
 def example_figure(examples: Sequence[Example]) -> Figure:
-    """The texts below each other, each under a line that says what the attack was and what came of it."""
+    """Draw the texts below each other, each under a line with the attack and its result."""
     texts = [layout(runs(example)) for example in examples]
     heights = [min(MOST_LINES, max((word.line for word in words), default=0) + 1) for words in texts]
     lines = sum(heights) + 1.9 * len(examples) + 0.3
     figure = new_figure(COLUMNS * _LETTER + 0.6, lines * _LINE + 0.8)
-    figure.set_layout_engine("none")  # a line is as high as its letters
+    figure.set_layout_engine("none")  # fixed line height
     edge = 0.3
     axes = figure.add_axes(
         (

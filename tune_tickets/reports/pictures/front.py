@@ -10,17 +10,18 @@ from matplotlib.figure import Figure
 
 from tune_tickets.reports.pictures.evidence import Evidence, Measured, NothingToDraw
 from tune_tickets.reports.pictures.style import DENSE, INK, RANDOM, SCALE, legend_below, panels
+from tune_tickets.results.metrics import attacks_in, label, member
 from tune_tickets.results.records import Confirmation, ConfirmedModel
 
 MOST_THREATS, MOST_TASKS = 3, 4
 CROWD = 15
-"""Models beyond which the bars of those in the middle step back."""
+"""With more models, the bars of most of them are faint."""
 Bar = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class FrontPoint:
-    """A model in the plane of the two accuracies, in %; bars are the ends of intervals."""
+    """A model by its two accuracies in %; bars are the ends of intervals."""
 
     name: str
     kind: str
@@ -34,7 +35,7 @@ class FrontPoint:
 
 
 def front_of(points: Iterable[FrontPoint]) -> list[FrontPoint]:
-    """The tickets that no other beats: none is at least as good in both accuracies and better in one."""
+    """Return the tickets that no other ticket dominates: at least as good in both accuracies, better in one."""
     tickets = [point for point in points if point.kind == "ticket"]
     best = [one for one in tickets if not any(_beats(other, one) for other in tickets)]
     return sorted(best, key=lambda point: (point.clean, -point.aua))
@@ -46,18 +47,15 @@ def _beats(one: FrontPoint, other: FrontPoint) -> bool:
 
 
 def front_panels(evidence: Evidence) -> list[tuple[str, list[FrontPoint]]]:
-    """The planes to be drawn: the mean over attacks, every attack, further tasks, what was confirmed on report rows."""
+    """Return the panels: the mean over attacks, every attack, further tasks, and the confirmation on report rows."""
     own = [model for model in evidence.measured if model.own and "clean" in model.metrics and "aua" in model.metrics]
     if not any(model.kind == "trial" for model in own):
         raise NothingToDraw("no trial was measured under attack")
-    threats = threats_of(own)
-    names = ["aua"] if len(threats) > 1 else []
-    names += [f"aua/{threat}" for threat in threats[:MOST_THREATS]]
+    attacks = attacks_of(own)
     found = []
-    for name in names:
-        heading = "mean over attacks" if name == "aua" else name.removeprefix("aua/")
-        points = [_point(model, name, threats, evidence.selected) for model in own if name in model.metrics]
-        found.append((f"{heading}, select rows", points))
+    for name in (["aua"] if len(attacks) > 1 else []) + attacks[:MOST_THREATS]:
+        points = [_point(model, name, attacks, evidence.selected) for model in own if name in model.metrics]
+        found.append((f"{member(name) or 'mean over attacks'}, select rows", points))
     found += _on_further_tasks(own, evidence.selected)
     if evidence.confirmation is not None:
         points = confirmed_points(evidence.confirmation, own, evidence.selected)
@@ -67,27 +65,26 @@ def front_panels(evidence: Evidence) -> list[tuple[str, list[FrontPoint]]]:
 
 
 def _on_further_tasks(models: Sequence[Measured], selected: str | None) -> list[tuple[str, list[FrontPoint]]]:
-    """A plane per task of `transfer:`, which shares no axis with the search's own: other rows, other classes."""
+    """A panel per task of `transfer:`, with its own axes, because rows and classes differ."""
     found = []
     for task in list(dict.fromkeys(task for model in models for task in model.tasks))[:MOST_TASKS]:
         there = [replace(model, metrics=model.tasks[task]) for model in models if "aua" in model.tasks.get(task, {})]
-        threats = threats_of(there)
-        heading = f"task {task}: {threats[0] if len(threats) == 1 else 'mean over attacks'}, select rows"
+        attacks = attacks_of(there)
+        heading = f"task {task}: {member(attacks[0]) if len(attacks) == 1 else 'mean over attacks'}, select rows"
         if there:
-            found.append((heading, [_point(model, "aua", threats, selected) for model in there]))
+            found.append((heading, [_point(model, "aua", attacks, selected) for model in there]))
     return found
 
 
-def threats_of(models: Iterable[Measured]) -> list[str]:
-    """The attacks in the order in which they were met."""
-    names = (name for model in models for name in model.metrics if name.startswith("aua/"))
-    return [name.removeprefix("aua/") for name in dict.fromkeys(names)]
+def attacks_of(models: Iterable[Measured]) -> list[str]:
+    """The accuracies under single attacks that models have, in the order of their first use."""
+    return attacks_in(name for model in models for name in model.metrics)
 
 
-def _point(model: Measured, aua: str, threats: Sequence[str], selected: str | None) -> FrontPoint:
+def _point(model: Measured, aua: str, attacks: Sequence[str], selected: str | None) -> FrontPoint:
     metrics = model.metrics
     kind = model.kind if model.kind != "trial" else "ticket" if model.feasible else "barred"
-    parts = [f"aua/{threat}" for threat in threats] if aua == "aua" else [aua]
+    parts = attacks if aua == "aua" else [aua]
     return FrontPoint(
         name=model.name,
         kind=kind,
@@ -101,7 +98,7 @@ def _point(model: Measured, aua: str, threats: Sequence[str], selected: str | No
 
 
 def _bar(model: Measured, names: Sequence[str]) -> Bar | None:
-    """The interval of a figure; of a mean the mean of the ends, which is never too narrow."""
+    """The interval of a metric. For a mean it is the mean of the ends, which is never too narrow."""
     ends = [(model.metrics.get(f"low/{name}"), model.metrics.get(f"high/{name}")) for name in names]
     known = [(low, high) for low, high in ends if low is not None and high is not None]
     if not known or len(known) < len(names):
@@ -110,7 +107,7 @@ def _bar(model: Measured, names: Sequence[str]) -> Bar | None:
 
 
 def confirmed_points(confirmation: Confirmation, models: Sequence[Measured], selected: str | None) -> list[FrontPoint]:
-    """The models of a confirmation: means over seeds with their 95% intervals, as far as they lie in 0 to 100%."""
+    """Return the models of a confirmation: means over seeds with their 95% intervals, cut at 0 and 100%."""
     sparsity = {model.name: model.metrics.get("sparsity", 0.0) for model in models}
     return [
         FrontPoint(
@@ -129,7 +126,7 @@ def confirmed_points(confirmation: Confirmation, models: Sequence[Measured], sel
 
 
 def _within(interval: Bar | None) -> Bar | None:
-    """Over a few seeds a t interval reaches far beyond what an accuracy can be; drawn whole it would dwarf the rest."""
+    """Cut an interval at 0 and 100%: over a few seeds a t interval is much wider than that."""
     return None if interval is None else (max(interval[0], 0.0), min(interval[1], 100.0))
 
 
@@ -138,15 +135,15 @@ def _estimated(model: ConfirmedModel) -> bool:
 
 
 def front_figure(planes: Sequence[tuple[str, Sequence[FrontPoint]]]) -> Figure:
-    """One panel per plane with a colour bar for all of them."""
+    """Draw one panel per plane, with one colour bar."""
     figure, axes = panels(len(planes), columns=2, width=4.2, height=3.4)
     most = max([point.sparsity for _, points in planes for point in points] + [1.0])
     coloured: PathCollection | None = None
     for each, (heading, points) in zip(axes, planes, strict=True):
         coloured = _panel(each, points, most) or coloured
-        each.set(title=heading, xlabel="clean accuracy, %", ylabel="accuracy under attack (Aua), %")
+        each.set(title=heading, xlabel=label("clean"), ylabel=label("aua"))
     if coloured is not None:
-        figure.colorbar(coloured, ax=axes, label="sparsity, % of parameters cut", shrink=0.85)
+        figure.colorbar(coloured, ax=axes, label=label("sparsity"), shrink=0.85)
     legend_below(figure, axes, columns=3)
     return figure
 
@@ -160,7 +157,7 @@ def _panel(axes: Axes, points: Sequence[FrontPoint], most: float) -> PathCollect
         plain = point.kind in ("ticket", "barred", "random") and not point.selected and point not in best
         _bars(axes, point, faint=crowded and plain)
     coloured = None
-    for kind, marker, label in (("ticket", "o", "ticket"), ("barred", "v", "ticket that may not win")):
+    for kind, marker, name in (("ticket", "o", "ticket"), ("barred", "v", "ticket that may not win")):
         group = [point for point in points if point.kind == kind]
         if group:
             coloured = axes.scatter(
@@ -175,14 +172,14 @@ def _panel(axes: Axes, points: Sequence[FrontPoint], most: float) -> PathCollect
                 edgecolors=INK,
                 linewidths=[1.4 if point in best else 0.5 for point in group],
                 zorder=4,
-                label=label,
+                label=name,
             )
-    for kind, style, label in (("dense", DENSE, "dense control"), ("random", RANDOM, "random control")):
+    for kind, style, name in (("dense", DENSE, "dense control"), ("random", RANDOM, "random control")):
         group = [point for point in points if point.kind == kind]
         x, y = [point.clean for point in group], [point.aua for point in group]
         if group:
-            face = "none" if kind == "dense" else style.colour  # what lies below stays visible
-            axes.plot(x, y, ls="", marker=style.marker, mfc=face, mec=INK, ms=9, mew=1.3, zorder=5, label=label)
+            face = "none" if kind == "dense" else style.colour  # hollow, so that points below stay visible
+            axes.plot(x, y, ls="", marker=style.marker, mfc=face, mec=INK, ms=9, mew=1.3, zorder=5, label=name)
     chosen = [point for point in points if point.selected]
     if chosen:
         x, y = [point.clean for point in chosen], [point.aua for point in chosen]
@@ -202,7 +199,7 @@ def _bars(axes: Axes, point: FrontPoint, faint: bool) -> None:
 
 
 def _names(axes: Axes, best: Sequence[FrontPoint]) -> None:
-    """The members of the front by name; equals stand on one label."""
+    """Label the members of the front; equal points share a label."""
     places: dict[tuple[float, float], list[str]] = {}
     for point in best:
         places.setdefault((point.clean, point.aua), []).append(point.name)

@@ -1,4 +1,4 @@
-"""Hyperparameters: which of them the objective depends on, and every trial as a line through all of its settings."""
+"""Hyperparameters: their importance, and trials as parallel coordinates."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,16 +9,17 @@ from matplotlib.lines import Line2D
 
 from tune_tickets.reports.pictures.evidence import Axis, Evidence, Measured, NothingToDraw
 from tune_tickets.reports.pictures.style import FAINT, INK, look, new_figure, panels, shortened
+from tune_tickets.results.metrics import label
 
 MOST_AXES = 9
-FIGURES = {"clean": "clean\naccuracy, %", "aua": "Aua, %"}
+FIGURES = ("clean", "aua")
 LONG = 13  # letters
 UNSET = -0.12
-"""Height at which a trial passes the axis of a setting it does not have."""
+"""Height of a trial on the axis of a setting that it does not have."""
 
 
 def importance_figure(importances: Mapping[str, Mapping[str, float]]) -> Figure:
-    """A panel per value of the objective, a bar per setting, the most important at the top."""
+    """Draw a panel per value of the objective and a bar per setting, the most important at the top."""
     most = max(len(shares) for shares in importances.values())
     figure, axes = panels(len(importances), columns=2, width=5.6, height=0.3 * most + 1.1)
     for number, (each, (value, shares)) in enumerate(zip(axes, importances.items(), strict=True)):
@@ -32,7 +33,7 @@ def importance_figure(importances: Mapping[str, Mapping[str, float]]) -> Figure:
 
 
 def place(axis: Axis, value: Any, low: float, high: float) -> float:  # noqa: ANN401 - any setting
-    """The height of a value on its axis, 0 to 1; settings that a trial does not have lie below."""
+    """Return the height of a value on its axis, 0 to 1, or `UNSET`."""
     if value is None and (axis.choices is None or None not in axis.choices):
         return UNSET
     if axis.choices is not None:
@@ -46,7 +47,7 @@ def place(axis: Axis, value: Any, low: float, high: float) -> float:  # noqa: AN
 
 
 def coordinates(evidence: Evidence) -> tuple[list[Axis], list[Measured]]:
-    """The axes worth drawing, settings first, and the trials: those measured in this search."""
+    """Return the axes to draw, settings first, and the measured trials of this search."""
     trials = [model for model in evidence.measured if model.kind == "trial" and model.own]
     if len(trials) < 2:
         raise NothingToDraw("fewer than two trials were measured")
@@ -68,14 +69,14 @@ def _names(axes: Sequence[Axis]) -> list[str]:
 
 
 def parallel_figure(axes: Sequence[Axis], trials: Sequence[Measured], front: Sequence[str]) -> Figure:
-    """Every trial a line from axis to axis; those on the front are thick and dark."""
+    """Draw every trial as a line; those on the front are thick and dark."""
     figure = new_figure(max(6.0, 1.35 * len(axes) + 1.6), 4.6)
     plot = figure.add_subplot()
     values = [[_value(trial, axis) for axis in axes] for trial in trials]
     ends = [_ends(axis, [row[column] for row in values]) for column, axis in enumerate(axes)]
     for number, (trial, row) in enumerate(sorted(zip(trials, values, strict=True), key=lambda p: p[0].name in front)):
         heights = [place(axis, value, *end) for axis, value, end in zip(axes, row, ends, strict=True)]
-        # Trials with the same choice would lie on one line: each is moved by a hair.
+        # Trials with the same choice would lie on one line, so shift each a little.
         moved = [
             height + 0.025 * math.sin(2.4 * number) if axis.choices is not None else height
             for axis, height in zip(axes, heights, strict=True)
@@ -94,7 +95,7 @@ def parallel_figure(axes: Sequence[Axis], trials: Sequence[Measured], front: Seq
     plot.set_xticks(range(len(axes)), [_heading(axis.name) for axis in axes], fontsize=7.5)
     plot.set_yticks([UNSET] if unset else [], ["not set"] if unset else [])
     plot.set(xlim=(-0.1, len(axes) - 0.45), ylim=(-0.18 if unset else -0.06, 1.06))
-    plot.set(xlabel="searched settings, then figures in %", ylabel="place in the range of each axis")
+    plot.set(xlabel="searched settings, then metrics in %", ylabel="position in the range of each axis")
     plot.grid(False)
     shown = {"on the front of clean and Aua": Line2D([], [], color=INK, lw=1.9, marker="o", ms=3.5)} if front else {}
     shown["other trials" if front else "trials"] = Line2D([], [], color=FAINT, lw=0.9, ls="--")
@@ -105,7 +106,7 @@ def parallel_figure(axes: Sequence[Axis], trials: Sequence[Measured], front: Seq
 def _heading(name: str) -> str:
     """`method.adversary.step_size` on short lines."""
     if name in FIGURES:
-        return FIGURES[name]
+        return label(name).replace(" ", "\n", 1)
     lines = [part if len(part) <= LONG else part.replace("_", "_\n") for part in name.split(".")]
     return "\n".join(lines if lines[0] != "method" else lines[1:])
 

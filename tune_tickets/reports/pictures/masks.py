@@ -1,4 +1,4 @@
-"""Sparsity patterns: what survives in the heads and the MLP of every layer (EarlyRobust Fig. 5, RobustT Fig. 3)."""
+"""Masks: distances between mini-epochs, mask training, and what survives in every layer."""
 
 from collections.abc import Sequence
 
@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 
+from tune_tickets.methods.robustt import Masks
 from tune_tickets.reports.pictures.evidence import Curve, MaskDistances, Matrix, NothingToDraw, Pattern
 from tune_tickets.reports.pictures.style import (
     INK,
@@ -21,7 +22,7 @@ from tune_tickets.reports.pictures.style import (
 
 
 def distance_figure(found: Sequence[MaskDistances]) -> Figure:
-    """A column per search: heads above, neurons below, the stop as a cross of lines."""
+    """Draw a column per search: heads above, neurons below, the stop as dashed lines."""
     figure = new_figure(3.0 * len(found) + 1.4, 5.8)
     drawn: list[Axes] = []
     for number, one in enumerate(found):
@@ -44,7 +45,7 @@ def _rule(one: MaskDistances) -> str:
 
 def _matrix(axes: Axes, matrix: Matrix, stop: int) -> AxesImage:
     last = len(matrix) + 0.5
-    # Black is no distance, as in the paper; the scale of each matrix is its own: distances are small numbers.
+    # Dark is no distance, as in the paper. Each matrix has its own scale, because distances are small.
     most = max(max(row) for row in matrix) or 1.0
     image = axes.imshow(
         matrix, cmap=SCALE, vmin=0.0, vmax=most, origin="lower", extent=(0.5, last, 0.5, last), interpolation="nearest"
@@ -68,10 +69,10 @@ MOST = 6
 
 
 def mask_trainings(curves: Sequence[Curve]) -> list[Curve]:
-    """The mask trainings to be drawn, by λ: of those with one λ the first."""
+    """Return the mask trainings to draw, sorted by λ, the first one for each λ."""
     found: dict[float, Curve] = {}
     for curve in curves:
-        if curve.stage == "masks" and curve.own and curve.records:
+        if curve.stage == Masks.name and curve.own and curve.records:
             found.setdefault(float(curve.settings["method.penalty"]), curve)
     if not found:
         raise NothingToDraw("no trial trained hard-concrete masks (method robustt)")
@@ -79,7 +80,7 @@ def mask_trainings(curves: Sequence[Curve]) -> list[Curve]:
 
 
 def mask_figure(curves: Sequence[Curve]) -> Figure:
-    """Three panels, a line per λ."""
+    """Draw three panels with a line per λ."""
     figure, axes = panels(len(FIGURES), columns=3, width=3.2)
     for each, (name, label) in zip(axes, FIGURES.items(), strict=True):
         for number, curve in enumerate(curves):
@@ -90,20 +91,20 @@ def mask_figure(curves: Sequence[Curve]) -> Figure:
             each.plot(epochs, values, color=style.colour, ls=style.line, marker=style.marker, label=line)
         each.set(xlabel="epoch of the mask training", ylabel=label)
         if name != "penalty":
-            each.set_ylim(bottom=0.0)  # there is no share below
+            each.set_ylim(bottom=0.0)  # shares are not negative
         whole_numbers(each)
     legend_below(figure, axes, columns=MOST)
     return figure
 
 
 MOST_WRITTEN = 16
-"""Up to so many rows or columns every cell has its number written in it."""
+"""Up to this many rows and columns, every cell shows its number."""
 WIDE = 24
-"""Heads that fit side by side."""
+"""Number of heads that fit side by side."""
 
 
 def pattern_figure(patterns: Sequence[Pattern]) -> Figure:
-    """Beside each other, for every pattern its heads and its MLP; one colour bar for all."""
+    """Draw heads and MLP of every pattern side by side (EarlyRobust Fig. 5, RobustT Fig. 3)."""
     heads, layers = len(patterns[0].heads[0]), len(patterns[0].heads)
     columns = min(max(1, min(3, WIDE // heads)), len(patterns))
     rows = -(-len(patterns) // columns)
@@ -129,7 +130,7 @@ def pattern_figure(patterns: Sequence[Pattern]) -> Figure:
 
 
 def cells(axes: Axes, values: Matrix, most: float = 100.0) -> AxesImage:
-    """A heat map, the first row at the bottom; numbers in the cells where there is room."""
+    """Draw a heat map with the first row at the bottom, with numbers in the cells if there is room."""
     image = axes.imshow(values, cmap=SCALE, vmin=0.0, vmax=most, origin="lower", aspect="auto")
     axes.grid(False)
     if len(values) <= MOST_WRITTEN and len(values[0]) <= MOST_WRITTEN:

@@ -1,4 +1,4 @@
-"""Pictures as files, and files as pictures again."""
+"""The style of all pictures, and pictures as files."""
 
 import io
 import json
@@ -17,10 +17,10 @@ from matplotlib.ticker import MaxNLocator
 
 INK, FAINT = "#1a1a1a", "#8a8a8a"
 SCALE = "viridis"
-"""Colours of a quantity: from dark to light without a turn, so that grey tells the same."""
+"""The colour map of quantities: steadily lighter, so that it also works in grey."""
 DPI = 150
 _RC: Any = {
-    "font.family": ["DejaVu Sans"],  # comes with matplotlib: the same letters on every machine
+    "font.family": ["DejaVu Sans"],  # comes with matplotlib, so it is the same on every machine
     "font.size": 9.0,
     "axes.titlesize": 9.5,
     "axes.labelsize": 9.0,
@@ -35,9 +35,9 @@ _RC: Any = {
     "legend.fontsize": 8.0,
     "lines.linewidth": 1.5,
     "lines.markersize": 5.5,
-    "text.parse_math": False,  # a dollar sign in a name or an attacked text is a dollar sign
-    "svg.fonttype": "none",  # text stays text: it can be searched, selected and read aloud
-    "svg.hashsalt": "tune_tickets",  # the same picture has the same bytes
+    "text.parse_math": False,  # a dollar sign in a name or an attacked text is no formula
+    "svg.fonttype": "none",  # text stays text, so it can be searched and selected
+    "svg.hashsalt": "tune_tickets",  # makes the bytes reproducible
     "savefig.dpi": DPI,
 }
 
@@ -58,13 +58,13 @@ LOOKS = (
     Look("#84bd58", "v", (0, (6, 1.5, 1, 1.5, 1, 1.5))),
     Look("#e3bd45", "P", (0, (3, 1))),
 )
-"""In this order, from dark to light; neighbours differ in all three."""
+"""From dark to light; neighbours differ in colour, marker and line."""
 DENSE = Look(INK, "D", (0, (5, 2)))
 RANDOM = Look(FAINT, "X", (0, (1, 1.2)))
 
 
 def look(number: int) -> Look:
-    """The look of the series with that number; after the last colour they begin again with other markers."""
+    """Return the look of a series by its number; colours repeat with other markers."""
     own = LOOKS[number % len(LOOKS)]
     round_ = number // len(LOOKS)
     return own if round_ == 0 else own._replace(marker=("*", "<", ">", "h")[(round_ - 1) % 4])
@@ -72,22 +72,22 @@ def look(number: int) -> Look:
 
 @contextmanager
 def house_style() -> Iterator[None]:
-    """The settings of matplotlib inside the block; outside they are as before."""
+    """Apply our settings of matplotlib during the block."""
     with matplotlib.rc_context(_RC), warnings.catch_warnings():
-        # Letters that no font here has are drawn as boxes, in the SVG they are whole.
+        # Letters that the font lacks are boxes in the PNG and correct in the SVG.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         yield
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure, in inches, known to no global state."""
+    """Return an empty figure, size in inches, outside the global state of pyplot."""
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 
 
 def panels(count: int, columns: int, width: float = 3.6, height: float = 3.1) -> tuple[Figure, list[Axes]]:
-    """A figure with so many axes of equal size, row by row."""
+    """Return a figure with `count` axes of equal size, row by row."""
     columns = min(columns, count)
     rows = -(-count // columns)
     figure = new_figure(width * columns + 0.8, height * rows + 0.5)
@@ -95,12 +95,12 @@ def panels(count: int, columns: int, width: float = 3.6, height: float = 3.1) ->
 
 
 def whole_numbers(axes: Axes) -> None:
-    """Ticks of the x axis at whole numbers only: there is no epoch 1.5."""
+    """Put ticks of the x axis at whole numbers only: there is no epoch 1.5."""
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
 def legend_below(figure: Figure, axes: Sequence[Axes], columns: int = 3) -> None:
-    """One legend for all axes, outside of them, so that it hides nothing."""
+    """Add one legend for all axes below them, so that it hides nothing."""
     found: dict[str, Any] = {}
     for each in axes:
         handles, labels = each.get_legend_handles_labels()
@@ -110,30 +110,30 @@ def legend_below(figure: Figure, axes: Sequence[Axes], columns: int = 3) -> None
 
 
 def shortened(text: str, limit: int = 34) -> str:
-    """A name that fits beside a picture."""
+    """Cut a name that is too long."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def rendered(draw: Callable[[], Figure]) -> tuple[bytes, bytes]:
-    """The figure as SVG and PNG, without a date: drawn again it has the same bytes."""
+    """Return a figure as SVG and PNG, without a date, so that the bytes are reproducible."""
     with house_style():
         figure = draw()
         svg, png = io.BytesIO(), io.BytesIO()
         figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
-        figure.set_layout_engine("none")  # it was laid out for the SVG
+        figure.set_layout_engine("none")  # already laid out for the SVG
         figure.savefig(png, format="png", metadata={"Software": None})
     return svg.getvalue(), png.getvalue()
 
 
 @dataclass(frozen=True)
 class Picture:
-    """One figure as vector and as pixels."""
+    """One picture as SVG and PNG."""
 
     name: str
     """Stem of its files, e.g. `front`."""
     title: str
     caption: str
-    """What is shown and how to read it, in a sentence or two."""
+    """What is shown and how to read it."""
     svg: bytes
     png: bytes
 
@@ -144,9 +144,9 @@ class Gallery:
 
     pictures: tuple[Picture, ...]
     left_out: Mapping[str, str] = field(default_factory=dict)
-    """Pictures for which there were no data, by name: why."""
+    """Why pictures were left out for lack of data, by name."""
     failed: Mapping[str, str] = field(default_factory=dict)
-    """Pictures that could not be drawn though there were data: what went wrong."""
+    """Errors of pictures that could not be drawn, by name."""
 
 
 FOLDER = "pictures"
@@ -158,9 +158,12 @@ INDEX = "index.json"
 def save_pictures(
     pictures: Iterable[Picture], folder: Path, left_out: Mapping[str, str] | None = None
 ) -> dict[str, Path]:
-    """Write `pictures/<name>.svg` and `.png` into a results folder in the place of older ones.
+    """Write `pictures/<name>.svg` and `.png` into a results folder and remove older ones.
 
-    Gives path in an MLflow run -> file. `left_out.txt` says what is not there and why.
+    `left_out.txt` says which pictures are missing and why.
+
+    Returns:
+        Path in an MLflow run -> file.
     """
     target = folder / FOLDER
     target.mkdir(parents=True, exist_ok=True)
@@ -173,14 +176,14 @@ def save_pictures(
         index.append({"name": picture.name, "title": picture.title, "caption": picture.caption})
     if left_out:
         files[LEFT_OUT] = "".join(f"{name}: {reason}\n" for name, reason in left_out.items()).encode()
-    files[INDEX] = json.dumps(index, indent=1).encode()  # last: it speaks of files that are there
+    files[INDEX] = json.dumps(index, indent=1).encode()  # last, when all files exist
     for name, content in files.items():
         (target / name).write_bytes(content)
     return {f"{FOLDER}/{name}": target / name for name in files}
 
 
 def saved_pictures(folder: Path) -> tuple[Picture, ...]:
-    """The pictures in a results folder; none if they were not drawn to the end."""
+    """Return the pictures in a results folder; none if they are incomplete."""
     target = folder / FOLDER
     try:
         index = json.loads((target / INDEX).read_text(encoding="utf-8"))

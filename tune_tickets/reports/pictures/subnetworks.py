@@ -1,4 +1,4 @@
-"""SRNets' figures: in and out of distribution over sparsity, mask training by its start, fixed and gradual sparsity."""
+"""The figures of SRNets: OOD accuracy over sparsity, mask training by its start, fixed and gradual sparsity."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -6,39 +6,34 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from tune_tickets.methods.srnets import MaskTraining, OodCurve
 from tune_tickets.reports.pictures.evidence import Curve, Measured, NothingToDraw
 from tune_tickets.reports.pictures.sparsity import Panel, Series, Spread, measured_series, series_figure, spreads
 from tune_tickets.reports.pictures.style import look, panels
+from tune_tickets.results.metrics import CUT, label, member, twins_in
 
 MOST = 6
 HATCHES = ("", "///", "...", "xx")
-_FOLLOWED = ("srnets_masks", "ood_curve")
-
-
-def twins_of(models: Sequence[Measured]) -> list[str]:
-    """The OOD twins: `ood/<twin>`, without its groups."""
-    names = (name for model in models for name in model.metrics if name.startswith("ood/") and name.count("/") == 1)
-    return [name.removeprefix("ood/") for name in dict.fromkeys(names)]
+_FOLLOWED = (MaskTraining.name, OodCurve.name)
 
 
 def ood_panels(models: Sequence[Measured]) -> list[Panel]:
-    """Accuracy in distribution and on every twin over the parameters cut, a line per title (its Figs. 2 to 6)."""
-    twins = twins_of(models)
+    """Return panels of accuracy on the task and on every twin over sparsity, a line per title (Figs. 2 to 6)."""
+    twins = _twins_of(models)
     if not twins:
         raise NothingToDraw("the task has no OOD twins")
-    known = [model for model in models if any(f"ood/{twin}" in model.metrics for twin in twins)]
+    known = [model for model in models if any(twin in model.metrics for twin in twins)]
     tickets = [model for model in known if not model.whole and model.metrics.get("sparsity", 0.0) > 0]
     if not tickets:
         raise NothingToDraw("no ticket was measured")
     dense = [model for model in known if model.kind == "dense"]
-    wanted = {"clean": ("in distribution", "clean accuracy (ID), %")}
-    wanted |= {f"ood/{twin}": _out_of_distribution(twin) for twin in twins}
-    cut = "sparsity/weights" if any(model.metrics.get("sparsity/weights") for model in tickets) else "sparsity"
-    return [(heading, label, measured_series(tickets, dense, cut, name)) for name, (heading, label) in wanted.items()]
+    single = f"{CUT}weights"
+    cut = single if any(model.metrics.get(single) for model in tickets) else "sparsity"
+    return [(_heading(name), label(name), measured_series(tickets, dense, cut, name)) for name in ("clean", *twins)]
 
 
 def start_of(settings: Mapping[str, Any]) -> str:
-    """From which point of the fine-tuning a mask training started."""
+    """Say from which point of the fine-tuning a mask training started."""
     if settings.get("method.paradigm") == "pretrained":
         return "pre-trained weights (fine-tuning step 0)"
     at = settings.get("method.start.at", "end")
@@ -48,20 +43,17 @@ def start_of(settings: Mapping[str, Any]) -> str:
 
 
 def start_panels(curves: Sequence[Curve]) -> tuple[str, list[Panel]]:
-    """The mask trainings with the most common loss and sparsity, a line per start, on ID rows and every twin (Fig. 7).
+    """Return panels of mask trainings with the most common loss and sparsity, a line per start (Fig. 7).
 
-    Without stages that followed them on twins there is one panel.
+    There is a panel for the task, and one for each twin that was measured.
     """
-    trained = [curve for curve in curves if curve.stage == "srnets_masks" and curve.records]
+    trained = [curve for curve in curves if curve.stage == MaskTraining.name and curve.records]
     if not trained:
         raise NothingToDraw("no trial trained straight-through masks (method srnets)")
     shared = _most_common(trained)
     alike = [curve for curve in curves if curve.stage in _FOLLOWED and _loss_and_sparsity(curve) == shared]
     starts = list(dict.fromkeys(start_of(curve.settings) for curve in alike))[:MOST]
-    figures = dict.fromkeys(name for curve in alike for record in curve.records for name in record)
-    twins = [name.removeprefix("ood/") for name in figures if name.startswith("ood/")]
-    wanted = {"clean": ("in distribution", "accuracy on select rows (ID), %")}
-    wanted |= {f"ood/{twin}": _out_of_distribution(twin) for twin in twins}
+    wanted = ["clean", *twins_in(name for curve in alike for record in curve.records for name in record)]
     lines = {
         name: [
             Series(start, look(number), _looks([each for each in alike if start_of(each.settings) == start], name))
@@ -70,7 +62,7 @@ def start_panels(curves: Sequence[Curve]) -> tuple[str, list[Panel]]:
         for name in wanted
     }
     heading = f"loss {shared[0]}, {100 * float(shared[1]):g}% sparse"
-    return heading, [(*labels, [line for line in lines[name] if line.spreads]) for name, labels in wanted.items()]
+    return heading, [(_heading(name), label(name), [line for line in lines[name] if line.spreads]) for name in wanted]
 
 
 def _looks(curves: Sequence[Curve], name: str) -> tuple[Spread, ...]:
@@ -83,14 +75,14 @@ def _looks(curves: Sequence[Curve], name: str) -> tuple[Spread, ...]:
 
 
 def start_figure(heading: str, drawn: Sequence[Panel]) -> Figure:
-    """The mask of the target sparsity while it is trained."""
+    """Draw the accuracy of the mask during its training."""
     figure = series_figure(drawn, "step of the mask training", columns=3)
     figure.suptitle(heading, fontsize="medium")
     return figure
 
 
 def schedules(models: Sequence[Measured]) -> tuple[float, dict[str, dict[str, tuple[float, ...]]]]:
-    """Figures of trials with fixed and with gradual sparsity at the sparsity that most of them share (its Fig. 8)."""
+    """Return metrics of trials with fixed and with gradual sparsity, at the most common sparsity (Fig. 8)."""
     trained = [
         model
         for model in models
@@ -105,22 +97,22 @@ def schedules(models: Sequence[Measured]) -> tuple[float, dict[str, dict[str, tu
     if not both:
         raise NothingToDraw("no sparsity was tried both fixed and gradual (method.start_sparsity)")
     sparsity = max(both, key=lambda s: len(both[s]))
-    names = ["clean", *(f"ood/{twin}" for twin in twins_of(both[sparsity]))]
+    names = ["clean", *_twins_of(both[sparsity])]
     return sparsity, {
-        label: {
+        schedule: {
             name: tuple(m.metrics[name] for m in both[sparsity] if _gradual(m) == gradual and name in m.metrics)
             for name in names
         }
-        for label, gradual in (("fixed sparsity", False), ("gradual increase", True))
+        for schedule, gradual in (("fixed sparsity", False), ("gradual increase", True))
     }
 
 
 def schedule_figure(sparsity: float, found: Mapping[str, Mapping[str, Sequence[float]]]) -> Figure:
-    """A group of bars per figure, with one standard deviation where there are several trials."""
+    """Draw a group of bars per metric, with one standard deviation if there are several trials."""
     figure, (axes,) = panels(1, columns=1, width=5.0, height=3.3)
     names = list(next(iter(found.values())))
     width = 0.8 / len(found)
-    for number, (label, values) in enumerate(found.items()):
+    for number, (schedule, values) in enumerate(found.items()):
         bars = [Spread(place, tuple(values[name])) for place, name in enumerate(names) if values[name]]
         axes.bar(
             [bar.x + (number - (len(found) - 1) / 2) * width for bar in bars],
@@ -131,9 +123,9 @@ def schedule_figure(sparsity: float, found: Mapping[str, Mapping[str, Sequence[f
             color=look(3 * number).colour,
             hatch=HATCHES[number],
             edgecolor="white",
-            label=label,
+            label=schedule,
         )
-    shown = ["clean (ID)" if name == "clean" else f"{name.removeprefix('ood/')} (OOD)" for name in names]
+    shown = [f"{member(name)} (OOD)" if member(name) else f"{name} (ID)" for name in names]
     axes.set_xticks(range(len(names)), shown)
     axes.set(title=f"{100 * sparsity:g}% sparse", xlabel="rows", ylabel="accuracy, %")
     axes.legend()
@@ -144,9 +136,12 @@ def _gradual(model: Measured) -> bool:
     return model.settings.get("method.start_sparsity") is not None
 
 
-def _out_of_distribution(twin: str) -> tuple[str, str]:
-    """Heading and label of a twin's panel."""
-    return f"out of distribution: {twin}", f"{twin} (OOD), %"
+def _twins_of(models: Sequence[Measured]) -> list[str]:
+    return twins_in(name for model in models for name in model.metrics)
+
+
+def _heading(name: str) -> str:
+    return f"out of distribution: {member(name)}" if member(name) else "in distribution"
 
 
 def _loss_and_sparsity(curve: Curve) -> tuple[str, Any]:
@@ -154,7 +149,7 @@ def _loss_and_sparsity(curve: Curve) -> tuple[str, Any]:
 
 
 def _most_common(found: Sequence[Curve]) -> tuple[str, Any]:
-    """The loss and sparsity under which there are most different starts, then most curves."""
+    """The loss and sparsity with the most different starts, then the most curves."""
     starts: dict[tuple[str, Any], set[str]] = {}
     for curve in found:
         starts.setdefault(_loss_and_sparsity(curve), set()).add(start_of(curve.settings))

@@ -5,29 +5,21 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tune_tickets.reports.pictures.evidence import Curve, Epochs, Evidence, NothingToDraw
+from tune_tickets.methods.stages import Retrain
+from tune_tickets.reports.pictures.evidence import FINETUNING, Curve, Epochs, Evidence, NothingToDraw, curve_of
 from tune_tickets.reports.pictures.front import MOST_THREATS
 from tune_tickets.reports.pictures.style import DENSE, FAINT, Look, legend_below, look, panels, shortened, whole_numbers
+from tune_tickets.results.metrics import attacks_in, label
 
 MOST_NAMED = 5
 _APART = 0.16
-"""Of an epoch: so far the bars of two models stand from each other."""
-LOSSES = {
-    "search": ("search of coefficients", "mini-epoch"),
-    "mlm_search": ("search on masked text", "mini-epoch"),
-    "masks": ("mask training (RobustT)", "epoch"),
-    "srnets_masks": ("mask training (SRNets)", "look at the select rows"),
-    "imp": ("IMP, each round", "epoch"),
-    "srnets_imp": ("IMP (SRNets), each interval", "epoch"),
-    "finetuning": ("fine-tuning before pruning", "epoch"),
-    "retrain": ("retraining", "epoch"),
-}
-"""Stages that train, with the unit of their records."""
+"""Distance between the bars of two models, in epochs."""
+_FINETUNING = ("fine-tuning before pruning", "epoch")
 Named = tuple[str, Look, Curve]
 
 
 def named_curves(evidence: Evidence, stage: str, needed: str) -> tuple[list[Named], list[Curve]]:
-    """Of a stage the curves with a line of their own, winner and dense control first, and those left in grey."""
+    """Return the curves of a stage with their own lines, winner and dense control first, and the grey ones."""
     found = []
     for curve in evidence.curves:
         records = tuple(record for record in curve.records if needed in record)
@@ -56,15 +48,15 @@ def _name(curve: Curve, selected: str | None) -> str:
 
 
 def epoch_figure(evidence: Evidence) -> Figure:
-    """Clean accuracy and accuracy under the probe per epoch of retraining, side by side (RobustT Fig. 4)."""
-    named, others = named_curves(evidence, "retrain", needed="probe")
+    """Draw clean accuracy and accuracy under the probe per epoch of retraining (RobustT Fig. 4)."""
+    named, others = named_curves(evidence, Retrain.name, needed="probe")
     if not named:
         raise NothingToDraw("no retraining left records of its epochs")
     figure, axes = panels(2, columns=2, width=3.9)
-    labels = {"clean": "clean accuracy, %", "probe": "accuracy under the PGD probe, %"}
-    for each, (value, label) in zip(axes, labels.items(), strict=True):
+    labels = {"clean": label("clean"), "probe": "accuracy under the PGD probe, %"}
+    for each, (value, y_label) in zip(axes, labels.items(), strict=True):
         draw_curves(each, named, others, value, x="epoch")
-        each.set(xlabel="epoch of retraining", ylabel=label)
+        each.set(xlabel="epoch of retraining", ylabel=y_label)
     axes[0].set_title("select rows, unchanged")
     axes[1].set_title("PGD on the embeddings: a stand-in for Aua")
     legend_below(figure, axes, columns=2)
@@ -72,23 +64,21 @@ def epoch_figure(evidence: Evidence) -> Figure:
 
 
 def attacked_epochs_figure(models: Sequence[Epochs], selected: str | None) -> Figure:
-    """Clean accuracy and accuracy under every attack per epoch, with 95% intervals (RobustT Fig. 4)."""
+    """Draw clean accuracy and accuracy under every attack per epoch, with 95% intervals (RobustT Fig. 4)."""
     drawn = [one for one in models if one.metrics]
-    threats = list(dict.fromkeys(name for one in drawn for each in one.metrics for name in each))
-    threats = [name for name in threats if name.startswith("aua/")][:MOST_THREATS]
-    labels = {"clean": "clean accuracy, %"} | {name: f"Aua, %: {name.removeprefix('aua/')}" for name in threats}
-    figure, axes = panels(len(labels), columns=3 if len(labels) == 3 else 2, width=3.9)
-    for each, (name, label) in zip(axes, labels.items(), strict=True):
+    names = ["clean", *attacks_in(name for one in drawn for each in one.metrics for name in each)[:MOST_THREATS]]
+    figure, axes = panels(len(names), columns=3 if len(names) == 3 else 2, width=3.9)
+    for each, name in zip(axes, names, strict=True):
         for number, one in enumerate(drawn):
             _draw_epochs(each, one, name, _APART * (number - (len(drawn) - 1) / 2), selected)
-        each.set(title="select rows", xlabel="epoch of retraining", ylabel=label)
+        each.set(title="select rows", xlabel="epoch of retraining", ylabel=label(name))
         whole_numbers(each)
     legend_below(figure, axes, columns=2)
     return figure
 
 
 def _draw_epochs(axes: Axes, model: Epochs, name: str, place: float, selected: str | None) -> None:
-    """A line with bars, which stand a hair beside those of other models."""
+    """Draw a line with bars, slightly shifted so that bars of models do not overlap."""
     style = DENSE if model.model == "dense" else look(0)
     star = ", selected" if model.model == selected else ""
     known = [(epoch, each) for epoch, each in enumerate(model.metrics, start=1) if name in each]
@@ -108,14 +98,15 @@ def _draw_epochs(axes: Axes, model: Epochs, name: str, place: float, selected: s
 
 
 def loss_figure(evidence: Evidence) -> Figure:
-    """The training loss of every kind of training there was."""
-    found = {stage: named_curves(evidence, stage, needed="loss") for stage in LOSSES}
+    """Draw the loss of every kind of training."""
+    stages = sorted(dict.fromkeys(curve.stage for curve in evidence.curves), key=lambda stage: stage == Retrain.name)
+    found = {stage: named_curves(evidence, stage, needed="loss") for stage in stages}
     found = {stage: curves for stage, curves in found.items() if curves[0]}
     if not found:
         raise NothingToDraw("no training left records of its loss")
     figure, axes = panels(len(found), columns=3, width=3.6, height=3.6)
     for each, (stage, (named, others)) in zip(axes, found.items(), strict=True):
-        title, unit = LOSSES[stage]
+        title, unit = _FINETUNING if stage == FINETUNING else curve_of(stage) or (stage, "step")
         draw_curves(each, named, others, "loss", x="step")
         each.set(title=title, xlabel=unit, ylabel="mean training loss")
         each.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), fontsize=6.5)
@@ -123,14 +114,14 @@ def loss_figure(evidence: Evidence) -> Figure:
 
 
 def draw_curves(axes: Axes, named: Sequence[Named], others: Sequence[Curve], value: str, x: str) -> None:
-    """Lines of their own above, all others below in grey under one label."""
+    """Draw the named curves above, all others below in grey under one label."""
     for name, style, curve in named:
         places, values = _points(curve, value, x)
         axes.plot(places, values, color=style.colour, ls=style.line, marker=style.marker, zorder=3, label=name)
     for number, curve in enumerate(others):
-        label = f"{len(others)} more" if number == 0 else None
+        more = f"{len(others)} more" if number == 0 else None
         places, values = _points(curve, value, x)
-        axes.plot(places, values, color=FAINT, lw=0.7, alpha=0.6, zorder=1, label=label)
+        axes.plot(places, values, color=FAINT, lw=0.7, alpha=0.6, zorder=1, label=more)
     whole_numbers(axes)
 
 
