@@ -38,10 +38,11 @@ from tune_tickets.models.inspection import inspect_backbone, unreadable_markers
 from tune_tickets.models.source import backbone_fingerprint
 from tune_tickets.results.metrics import objective_names
 from tune_tickets.results.objective import falling
+from tune_tickets.results.records import ThreatRecord
 from tune_tickets.search.space import trial_options, trials_wanted, warm_starts
 from tune_tickets.tickets.drawing import cut_count
 from tune_tickets.tickets.unstructured import Mask
-from tune_tickets.tracking.inputs import RowsRecord, SearchInputs, ThreatInput
+from tune_tickets.tracking.protocol import RowsRecord, SearchInputs
 
 
 def further_rows(settings: Settings, unseen: list[str]) -> dict[str, TaskData]:
@@ -120,8 +121,8 @@ def _rows(task: Task, key: StageKey, store: Store) -> Iterator[RowsRecord]:
         yield RowsRecord(name, context, digest, task.source, len(examples), found.columns, found.labels)
 
 
-def _threat(threat: ThreatModel) -> ThreatInput:
-    return ThreatInput(threat.name, threat.fingerprint, dict(threat.resources))
+def _threat(threat: ThreatModel) -> ThreatRecord:
+    return ThreatRecord(name=threat.name, fingerprint=threat.fingerprint, resources=dict(threat.resources))
 
 
 def measured(settings: Settings) -> tuple[str, ...]:
