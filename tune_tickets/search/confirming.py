@@ -17,7 +17,7 @@ from tune_tickets.data.task import TaskData, load_task
 from tune_tickets.engine.client import BrokerRunner, start_broker
 from tune_tickets.engine.inventory import in_use
 from tune_tickets.engine.runner import Runner, unheard
-from tune_tickets.engine.stage import Stage, StageKey
+from tune_tickets.engine.stage import StageKey
 from tune_tickets.engine.store import Store
 from tune_tickets.errors import TicketsError
 from tune_tickets.methods.base import Flow, World
@@ -38,7 +38,7 @@ from tune_tickets.results.records import (
     TrialRecord,
 )
 from tune_tickets.search.observer import StageWatch
-from tune_tickets.search.preflight import preflight
+from tune_tickets.search.preflight import preflight, stage_key
 from tune_tickets.search.progress import Event, Note, TrialFinished, TrialStarted
 from tune_tickets.search.session import ray_session
 from tune_tickets.search.space import reference
@@ -125,12 +125,10 @@ def report_world(world: World, data: TaskData, store: Store) -> World:
     keep_rows(store, reported)
     keep_twins(store, reported)
     return replace(
-        world, measured=_key(rows_stage(reported)), twins={twin.name: _key(twin_stage(twin)) for twin in twins}
+        world,
+        measured=stage_key(rows_stage(reported)),
+        twins={twin.name: stage_key(twin_stage(twin)) for twin in twins},
     )
-
-
-def _key(stage: Stage) -> StageKey:
-    return StageKey(stage.name, stage.digest, stage.digest)
 
 
 def confirm(

@@ -252,21 +252,22 @@ def world_of(experiment: Experiment, seen: Seen) -> World | None:
     if seen.data is None or seen.anatomy is None or seen.unseen:
         return None
     return World(
-        data=_key(rows_stage(seen.data)),
+        data=stage_key(rows_stage(seen.data)),
         model_fingerprint=backbone_fingerprint(experiment.settings.model),
         anatomy=asdict(seen.anatomy),
         threats=seen.threats,
         tickets={path: mask_key(mask) for path, mask in seen.masks.items()},
-        corpus=None if seen.texts is None else _key(corpus_stage(seen.texts)),
-        twins={twin.name: _key(twin_stage(twin)) for twin in seen.data.ood},
-        ood_train=_key(ood_train_stage(seen.data.ood_train)) if seen.data.ood_train else None,
-        vectors={path: _key(vectors_stage(vectors)) for path, vectors in seen.vectors.items()},
-        transfers={name: _key(rows_stage(data)) for name, data in seen.transfers.items()},
-        search_texts={corpus: _key(corpus_stage(texts)) for corpus, texts in seen.search_texts.items()},
+        corpus=None if seen.texts is None else stage_key(corpus_stage(seen.texts)),
+        twins={twin.name: stage_key(twin_stage(twin)) for twin in seen.data.ood},
+        ood_train=stage_key(ood_train_stage(seen.data.ood_train)) if seen.data.ood_train else None,
+        vectors={path: stage_key(vectors_stage(vectors)) for path, vectors in seen.vectors.items()},
+        transfers={name: stage_key(rows_stage(data)) for name, data in seen.transfers.items()},
+        search_texts={corpus: stage_key(corpus_stage(texts)) for corpus, texts in seen.search_texts.items()},
     )
 
 
-def _key(stage: Stage) -> StageKey:
+def stage_key(stage: Stage) -> StageKey:
+    """Return the key of a stage whose content is its digest."""
     return StageKey(stage.name, stage.digest, content=stage.digest)
 
 
@@ -278,7 +279,7 @@ def _masked_lm(settings: Settings, texts: tuple[str, ...]) -> str:
     """Return the digest of the stage that fits the masked language model."""
     model, fitting = masked_lm_model(settings), settings.evaluation.masked_lm
     fingerprint = backbone_fingerprint(settings.model)
-    return masked_lm_stage(settings.seed, model, fingerprint, fitting, _key(corpus_stage(texts))).digest
+    return masked_lm_stage(settings.seed, model, fingerprint, fitting, stage_key(corpus_stage(texts))).digest
 
 
 def _check_threats(experiment: Experiment) -> None:
