@@ -37,7 +37,7 @@ def test_what_is_not_measured_is_refused_with_a_list_of_what_is(load, objective,
     message = f"{place}: '{name}' is not measured in this experiment. Known metrics: clean, aua, aua/textbugger/minilm,"
     with pytest.raises(ConfigError, match=message) as told:
         check_objective(load(objective))
-    assert ("For latency take flops" in str(told.value)) == (name == "latency")
+    assert ("For latency use flops" in str(told.value)) == (name == "latency")
 
 
 def test_a_bound_relative_to_the_dense_control_needs_the_control(load):
