@@ -66,7 +66,7 @@ def test_overlap_needs_two_texts_and_columns_must_exist(tmp_path):
 
     assert "needs a pair of texts, and the task has only 'text'" in refused()
     marker = "retraining.debiasing.bias.features=marker"
-    assert "the task plants none: name them in debiasing.bias.markers, or set task.planted" in refused(marker)
+    assert "the task plants none: list them in debiasing.bias.markers, or set task.planted" in refused(marker)
     claim = "retraining.debiasing.bias.features=claim"
     assert "which is not one of the columns ('text',)" in refused(claim, "retraining.debiasing.bias.column=claim")
     assert "unknown key; did you mean 'folds'?" in refused(claim, "retraining.debiasing.bias.fold=3")

@@ -64,6 +64,6 @@ def test_values_that_could_be_drawn_together_must_go_together(method):
 
 
 def test_gpu_hours_that_no_stage_can_spend_are_refused(tiny_yaml):
-    with pytest.raises(ConfigError, match=r"gpu_hours can never be spent, since resources\.gpus is 0"):
+    with pytest.raises(ConfigError, match=r"gpu_hours has no effect while resources\.gpus is 0"):
         load_experiment(tiny_yaml, ["search.budget={gpu_hours: 1}"])
     load_experiment(tiny_yaml, ["search.budget={gpu_hours: 1}", "resources.gpus=0.5"])

@@ -55,6 +55,15 @@ def test_a_point_of_the_space_becomes_settings(file):
     assert (settings.method.gamma, settings.method.adversary.steps) == (0.07, 3)
 
 
+def test_a_removed_key_is_ignored_at_its_old_default_and_refused_otherwise(file):
+    file.write_text(YAML + "resources: {threads: null, cpus: 2}\n", encoding="utf-8")
+    assert load_experiment(file).settings.resources.cpus == 2
+    file.write_text(YAML + "resources:\n  threads: 4\n", encoding="utf-8")
+    removed = "resources.threads: this key was removed: a stage uses one torch thread per CPU: set resources.cpus"
+    assert refused(file) == f"{file}:13: {removed}"
+    assert refused(file, "resources.threads=3") == f"override 'resources.threads=3': {removed}"
+
+
 def test_fractions_may_be_written_as_the_papers_do(file):
     experiment = load_experiment(file)
     assert experiment.domains["method.drawing.heads"].choice == (1 / 6, 1 / 4)

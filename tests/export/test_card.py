@@ -35,7 +35,7 @@ def test_the_header_has_what_model_hubs_read(make):
     assert "a subnetwork of bert\\-base\\-uncased, found by the method earlyrobust" in body
     assert "| method.gamma | 0.1 |" in body
     assert "| clean | 81.5 |" in body
-    assert "also steered the search" in body
+    assert "rows that guided the search" in body
 
 
 def test_the_library_is_that_of_the_format(make):
@@ -98,7 +98,7 @@ def test_single_weights_that_were_cut_are_counted_and_none_of_them_is_left(make)
     save_ticket(ticket, file)
     body = read(export_ticket(str(file), "pruned"))[1]
     assert "50 single weights are cut, which stay in the file as zeros" in body
-    assert f"; {whole - 50:,} parameters beside the embeddings are left" in body
+    assert f"; {whole - 50:,} parameters without the embeddings are left" in body
 
 
 def test_a_whole_model_is_no_subnetwork(make):
@@ -106,7 +106,7 @@ def test_a_whole_model_is_no_subnetwork(make):
     subject = find_subject(str(file))
     whole = replace(ticket, mask=StructuredMask.full(2, 4, 24))
     body = card(replace(subject, ticket=whole), "pruned", background_of(subject))
-    assert "The whole of tiny, trained by the method finetune: nothing is cut; " in body
+    assert "The whole model tiny, trained with the method finetune: nothing is cut; " in body
     assert "a subnetwork of" not in body
 
 

@@ -127,7 +127,7 @@ def test_a_transformers_folder_becomes_onnx_and_nothing_else(exported, tmp_path)
     folder = export_ticket(str(whole), "onnx", tmp_path / "onnx")
     assert "A text classifier of" in (folder / "README.md").read_text()
     for form in ("hf", "pruned"):
-        with pytest.raises(ConfigError, match="--format onnx is what it can become"):
+        with pytest.raises(ConfigError, match="use --format onnx"):
             export_ticket(str(whole), form, tmp_path / "no")
     assert not (tmp_path / "no").exists()
 
@@ -200,7 +200,7 @@ def test_what_cannot_be_exported_is_a_clear_error(make, tmp_path):
     with pytest.raises(ResourceError, match="is no trained classifier"):
         export_ticket(str(tmp_path / "encoder"), "onnx")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ResourceError, match="is no results folder with a best ticket"):
+    with pytest.raises(ResourceError, match="is neither a results folder with a best ticket"):
         export_ticket(str(tmp_path / "empty"), "onnx")
     with pytest.raises(ResourceError, match=r"holds no ticket\.safetensors or best_ticket\.safetensors"):
         load_ticket(tmp_path / "empty")

@@ -112,7 +112,7 @@ def context_of(pipeline, store_url):
 
 def test_markers_that_the_tokenizer_would_hide_are_refused(tiny_yaml):
     for markers in ("[x, '#']", "[x, zz]"):
-        with pytest.raises(ConfigError, match="would not reach the model as a token of its own"):
+        with pytest.raises(ConfigError, match="would not reach the model as a separate token"):
             look(load_experiment(tiny_yaml, [f"task.planted={{markers: {markers}}}"]))
 
 

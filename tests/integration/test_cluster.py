@@ -100,10 +100,10 @@ def test_a_cluster_is_looked_at_before_anything_is_spent(joined):
         "a stage asks for 1 CPU and 1 GPU on one node; the cluster has nodes of 0 CPU and 0 GPU or "
     )
     assert "no autoscaler adds any" in large
-    assert apart.startswith("the nodes of the cluster are not on common ground:")
+    assert apart.startswith("these nodes of the cluster do not match the driver:")
     assert "the store ~/store cannot be read there (FileNotFoundError" in apart
     assert apart.count("  node ") == 1, "the head shares it"
-    assert room == "Cluster of 2 nodes, free for 1 stage now. A stage needs 1 CPU, 1 free, no autoscaler adds any"
+    assert room == "Cluster of 2 nodes, free for up to 1 stage now. A stage needs 1 CPU, 1 free, no autoscaler adds any"
     assert seen == str([environment["TUNE_TICKETS_CACHE"], "1", str(folder / "home-of-the-node")])
     assert broker == "broker on the head: True"
 
@@ -119,7 +119,7 @@ def statuses(results: Path) -> list[str]:
 def test_a_search_joins_a_cluster_and_leaves_it_as_it_was(joined, tiny_yaml, tmp_path):
     results = tmp_path / "results"
     search = ["-m", "tune_tickets.cli", "run", tiny_yaml, *FEW, "--address", joined.address, "--output", results]
-    assert "Cluster of 2 nodes, free for 1 stage now" in joined.call(*search)
+    assert "Cluster of 2 nodes, free for up to 1 stage now" in joined.call(*search)
     assert statuses(results) == ["complete"]
     assert not list((results / "store" / "nodes").iterdir()), "the token went with the driver"
     count = "import ray, sys; ray.init(sys.argv[1], logging_level='ERROR'); print(sum(n['Alive'] for n in ray.nodes()))"

@@ -194,7 +194,7 @@ def check_tried_again(cli, tiny_yaml, store, broken):
     shutil.rmtree(store / "draw")
     code, printed = cli("resume", broken, "--retry-errors", "--store", store)
     assert code == 0, printed
-    assert f"to be tried again after an error: {len(failed)}" in printed
+    assert f"retried after an error: {len(failed)}" in printed
     mended = summary_of(broken)
     assert [(trial.id, trial.status) for trial in mended.trials] == [(f"t{n:03d}", "complete") for n in range(6)]
     assert [trial.attempt for trial in mended.trials][: len(failed)] == [2] * len(failed)

@@ -105,7 +105,7 @@ def test_a_new_metric_is_a_constraint(robust_gap, load):
 
 def test_an_early_exit_is_exact_only_along_the_direction_of_a_metric(robust_gap, load):
     check_objective(load("{constraints: [{metric: robust_gap, at_most: 50}]}", "evaluation.early_exit=true"))
-    with pytest.raises(ConfigError, match="cannot be exact under the constraint robust_gap >= 5"):
+    with pytest.raises(ConfigError, match="is not exact with the constraint robust_gap >= 5"):
         check_objective(load("{constraints: [{metric: robust_gap, at_least: 5}]}", "evaluation.early_exit=true"))
 
 

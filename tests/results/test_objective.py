@@ -196,7 +196,7 @@ def test_values_of_metrics_with_slashes_have_names_that_tune_does_not_take_apart
     [
         ({"weights": {"clean": 0.0}}, "weights are all 0"),
         ({"weights": {"clean": -1.0}}, "must not be negative"),
-        ({"weights": {"clean": 1.0}, "clean_weight": 0.7}, "in the place of clean_weight"),
+        ({"weights": {"clean": 1.0}, "clean_weight": 0.7}, "replaces clean_weight"),
         ({"weights": {"clean": 1.0}, "kind": "harmonic"}, "weights has no effect under the kind harmonic"),
         ({"metrics": ("clean", "ood")}, "metrics has no effect under the kind weighted"),
         ({"metrics": ("clean", "clean"), "kind": "pareto"}, "twice"),
@@ -218,11 +218,11 @@ def test_a_constraint_has_one_bound(bounds):
 @pytest.mark.parametrize(
     ("constraint", "said"),
     [
-        ({"metric": "sparsity", "at_least": 0.3}, "0.3 reads like a share; write 30"),
-        ({"metric": "flops", "at_most": 0.8}, "0.8 reads like a share; write 80"),
-        ({"metric": "aua", "at_least": 101.0}, "every ticket meets aua >= 101, or none"),
-        ({"metric": "clean", "at_most": -1.0}, "every ticket meets clean <= -1, or none"),
-        ({"metric": "clean", "at_least": -101.0, "relative_to": "dense"}, "meets clean >= dense - 101, or none"),
+        ({"metric": "sparsity", "at_least": 0.3}, "0.3 looks like a share; write 30"),
+        ({"metric": "flops", "at_most": 0.8}, "0.8 looks like a share; write 80"),
+        ({"metric": "aua", "at_least": 101.0}, "every ticket meets aua >= 101 or none"),
+        ({"metric": "clean", "at_most": -1.0}, "every ticket meets clean <= -1 or none"),
+        ({"metric": "clean", "at_least": -101.0, "relative_to": "dense"}, "meets clean >= dense - 101 or none"),
     ],
 )
 def test_a_bound_that_no_percentage_or_every_one_meets_is_refused(constraint, said):
@@ -235,5 +235,5 @@ def test_half_a_point_less_than_the_dense_control_is_a_bound():
 
 
 def test_a_floor_that_reads_like_a_share_is_refused():
-    with pytest.raises(ValueError, match=r"0\.8 reads like a share; write 80"):
+    with pytest.raises(ValueError, match=r"0\.8 looks like a share; write 80"):
         Objective(floor_points=None, floor_clean=0.8)

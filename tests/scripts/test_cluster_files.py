@@ -59,7 +59,7 @@ def test_gpu_workers_go_from_none_to_some_and_leave_when_idle(name):
     assert worker["resources"]["GPU"] == 1
     assert config["available_node_types"]["head"]["resources"] == {"CPU": 0}
     assert 0 < config["idle_timeout_minutes"] <= 10
-    room = Room(nodes=({"CPU": 0.0},), free=({},), addable=addable(config, nodes=1))
+    room = Room(nodes=({"CPU": 0.0},), free={}, addable=addable(config, nodes=1))
     room.check(Resources(cpus=8, gpus=1))
     assert f"needs 1 GPU, 0 free, autoscaler may add {config['max_workers']}" in room.describe(Resources(gpus=1))
 

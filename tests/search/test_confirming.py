@@ -48,7 +48,7 @@ def test_every_ticket_has_a_random_twin_and_all_share_the_dense_control(experime
 
 
 def test_a_store_without_the_ticket_is_named(experiment, chosen, store_url):  # noqa: F811
-    with pytest.raises(TicketsError, match=r"does not hold the ticket of t0.*--store"):
+    with pytest.raises(TicketsError, match=r"does not contain the ticket of t0.*--store"):
         check_masks(contenders(experiment, chosen, rows=5), Store(store_url))
 
 

@@ -19,7 +19,7 @@ def results(tmp_path: Path) -> Results:
 def test_a_file_that_cannot_be_written(results):
     with pytest.raises(SearchStopped, match="the disk is full") as told, naming_a_full_disk(results):
         Path("/dev/full").write_text("x", encoding="utf-8")
-    assert f"go on with: tune-tickets resume {results.folder}" in str(told.value)
+    assert f"then run: tune-tickets resume {results.folder}" in str(told.value)
 
 
 def test_a_database_that_cannot_grow(results):

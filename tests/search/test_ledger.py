@@ -121,7 +121,7 @@ def test_an_estimate_is_what_is_left_times_the_mean_of_earlier_stages(load, monk
     assert found == pytest.approx({"cpu_hours": 12.0, "gpu_hours": 2.0, "wall_clock_hours": 2.0, "money": 6.0})
     first, second = estimate_lines(planned(900.0), settings)
     assert first.startswith("Rough estimate")
-    assert second == "The budget of 1 gpu hours may end it after 50% of that."
+    assert second == "The budget of 1 gpu hours may stop it after 50% of that."
 
 
 def test_no_more_stages_run_at_once_than_there_are_cpus_for_and_each_may_have_a_node_of_a_cluster(load, monkeypatch):

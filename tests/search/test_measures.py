@@ -34,10 +34,10 @@ def test_every_measured_metric_may_be_named(load):
     ],
 )  # fmt: skip
 def test_what_is_not_measured_is_refused_with_a_list_of_what_is(load, objective, place, name):
-    message = f"{place}: '{name}' is not measured in this experiment; what is: clean, aua, aua/textbugger/minilm,"
+    message = f"{place}: '{name}' is not measured in this experiment. Known metrics: clean, aua, aua/textbugger/minilm,"
     with pytest.raises(ConfigError, match=message) as told:
         check_objective(load(objective))
-    assert ("For latency take flops" in str(told.value)) == (name == "latency")
+    assert ("For latency use flops" in str(told.value)) == (name == "latency")
 
 
 def test_a_bound_relative_to_the_dense_control_needs_the_control(load):
@@ -50,6 +50,6 @@ def test_a_bound_relative_to_the_dense_control_needs_the_control(load):
 
 def test_an_early_exit_that_could_end_a_winner_is_refused(load):
     bounded = "{constraints: [{metric: aua, at_most: 90}]}"
-    with pytest.raises(ConfigError, match=r"evaluation.early_exit.*cannot be exact under the constraint aua <= 90"):
+    with pytest.raises(ConfigError, match=r"evaluation.early_exit.*is not exact with the constraint aua <= 90"):
         check_objective(load(bounded, "evaluation.early_exit=true"))
     check_objective(load(bounded))

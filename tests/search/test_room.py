@@ -18,10 +18,10 @@ CONFIG = {
 
 
 def test_a_search_says_what_it_waits_for():
-    room = Room((HEAD,), ({"CPU": 3.0},), addable(CONFIG, nodes=1))
+    room = Room((HEAD,), {"CPU": 3.0}, addable(CONFIG, nodes=1))
     said = room.describe(Resources(cpus=1, gpus=1))
     assert said == (
-        "Cluster of 1 node, free for 0 stages now. "
+        "Cluster of 1 node, free for up to 0 stages now. "
         "A stage needs 1 CPU, 3 free, autoscaler may add 32; needs 1 GPU, 0 free, autoscaler may add 4"
     )
 
@@ -39,8 +39,8 @@ def test_a_kind_without_a_bound_of_its_own_has_that_of_the_cluster():
 
 def test_fractions_of_a_gpu_share_a_node():
     node = {"CPU": 8.0, "GPU": 1.0}
-    said = Room((node, node), (node, {"CPU": 1.0, "GPU": 0.3}), ()).describe(Resources(cpus=1, gpus=0.1))
-    assert said.startswith("Cluster of 2 nodes, free for 9 stages now.")  # 8 by the CPUs of one, 1 of the other
+    said = Room((node, node), {"CPU": 9.0, "GPU": 1.3}, ()).describe(Resources(cpus=1, gpus=0.1))
+    assert said.startswith("Cluster of 2 nodes, free for up to 9 stages now.")
     assert "needs 0.1 GPU, 1.3 free, no autoscaler adds any" in said
 
 
@@ -52,7 +52,7 @@ def test_fractions_of_a_gpu_share_a_node():
     ],
 )
 def test_what_fits_on_no_node_is_refused_with_all_there_is(resources, coming):
-    room = Room((HEAD,), (HEAD,), addable(CONFIG, nodes=1))
+    room = Room((HEAD,), HEAD, addable(CONFIG, nodes=1))
     with pytest.raises(ResourceError, match=r"a stage asks for .* on one node; the cluster has nodes of 4 CPU") as told:
         room.check(resources)
     assert coming in str(told.value)
@@ -61,11 +61,11 @@ def test_what_fits_on_no_node_is_refused_with_all_there_is(resources, coming):
 
 def test_two_small_nodes_are_not_one_large():
     with pytest.raises(ResourceError, match="no autoscaler adds any"):
-        Room((HEAD, HEAD), (HEAD, HEAD), ()).check(Resources(cpus=8))
+        Room((HEAD, HEAD), HEAD, ()).check(Resources(cpus=8))
 
 
 def test_what_fits_is_let_through_whether_it_is_there_or_may_come():
-    there, to_come = Room((HEAD,), ({},), ()), Room((HEAD,), (HEAD,), addable(CONFIG, nodes=1))
+    there, to_come = Room((HEAD,), {}, ()), Room((HEAD,), HEAD, addable(CONFIG, nodes=1))
     there.check(Resources(cpus=4))
     to_come.check(Resources(cpus=8, gpus=1))
     for room, more in ((there, Resources(cpus=5)), (to_come, Resources(cpus=9, gpus=1))):
@@ -75,10 +75,10 @@ def test_what_fits_is_let_through_whether_it_is_there_or_may_come():
 
 def test_a_full_autoscaler_adds_nothing():
     with pytest.raises(ResourceError, match="asks for 1 CPU and 1 GPU"):
-        Room((HEAD,), (HEAD,), addable(CONFIG, nodes=5)).check(Resources(gpus=1))
+        Room((HEAD,), HEAD, addable(CONFIG, nodes=5)).check(Resources(gpus=1))
 
 
 def test_an_autoscaler_that_cannot_be_seen_gets_the_benefit_of_the_doubt():
-    room = Room((HEAD,), (HEAD,), None)
+    room = Room((HEAD,), HEAD, None)
     room.check(Resources(gpus=1))
-    assert "needs 1 GPU, 0 free, what an autoscaler may add is not known here" in room.describe(Resources(gpus=1))
+    assert "needs 1 GPU, 0 free, it is not known what an autoscaler may add" in room.describe(Resources(gpus=1))

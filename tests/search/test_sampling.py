@@ -109,4 +109,4 @@ def test_warm_starts_beyond_the_number_of_trials_are_said_to_wait(make):
     assert warm_start_note(make(points, "search.trials=2")) is None
     note = warm_start_note(make(points, "search.trials=1"))
     assert note is not None
-    assert "Of 2 warm starts search.trials=1 has room for 1: the others wait" in note
+    assert "Only 1 of 2 warm starts are tried, because search.trials=1." in note

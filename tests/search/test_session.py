@@ -61,7 +61,7 @@ def test_who_has_chosen_how_memory_is_handled_keeps_it(monkeypatch):
 
 
 def test_a_ray_client_is_refused_with_the_way_to_go(tmp_path):
-    refused = pytest.raises(ResourceError, match=r"cannot be driven through a Ray client.*ray job submit")
+    refused = pytest.raises(ResourceError, match=r"cannot run through a Ray client.*ray job submit")
     with refused, ray_session(Resources(address="ray://head:10001"), str(tmp_path)):
         pass
     assert not list((tmp_path / "nodes").iterdir())
@@ -73,10 +73,11 @@ def dashboard() -> Iterator[str]:
     with socket.create_server(("", 0)) as server:
 
         def answer() -> None:
-            stream, _ = server.accept()
-            with stream:
-                stream.recv(100)
-                stream.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            while True:
+                stream, _ = server.accept()
+                with stream:
+                    stream.recv(100)
+                    stream.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
         threading.Thread(target=answer, daemon=True).start()
         yield f"127.0.0.1:{server.getsockname()[1]}"
@@ -92,9 +93,9 @@ def nobody() -> str:
     ("address", "said"),
     [
         ("nobody", "no Ray cluster answers at resources.address=.*refused"),
-        ("dashboard", "no Ray cluster answers at .*is no Ray head: its port is 6379"),
+        ("dashboard", "no Ray cluster answers at .*'ray status' .*port of a Ray head is 6379"),
         ("no-such-host.invalid:6379", "no Ray cluster answers at .*no-such-host"),
-        ("head", "resources.address='head' is no address: give host:port"),
+        ("head", "resources.address='head' is not an address: give host:port"),
     ],
 )
 def test_an_address_where_no_ray_cluster_answers_is_refused_at_once(address, said, tmp_path, request):
@@ -102,7 +103,7 @@ def test_an_address_where_no_ray_cluster_answers_is_refused_at_once(address, sai
     began = time.monotonic()
     with pytest.raises(ResourceError, match=said), ray_session(Resources(address=where), str(tmp_path)):
         pass
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 60
 
 
 def test_a_session_that_ray_cannot_start_is_an_error_with_a_way_on(monkeypatch, tmp_path):
@@ -110,6 +111,6 @@ def test_a_session_that_ray_cannot_start_is_an_error_with_a_way_on(monkeypatch, 
         raise Exception("The current node timed out during startup.")
 
     monkeypatch.setattr(ray, "init", init)
-    said = r"Ray could not start on this machine: .*timed out during startup\. What is finished is kept; try again"
+    said = r"Ray could not start on this machine: .*timed out during startup\. Finished work is kept; try again"
     with pytest.raises(ResourceError, match=said), ray_session(Resources(), str(tmp_path)):
         pass

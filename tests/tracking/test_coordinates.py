@@ -1,4 +1,4 @@
-from tune_tickets.tracking.coordinates import coordinates, number
+from tune_tickets.tracking.naming import coordinates
 
 SETTINGS = {
     "method": {
@@ -28,7 +28,5 @@ def test_a_domain_that_does_not_apply_to_a_trial_has_no_value():
 
 
 def test_only_fractions_become_numbers():
-    assert number("1/6") == 0.166667
-    assert [number(value) for value in ("bundled/imdb", "1/0", "freelb", 3, True, None, [1])] == [
-        "bundled/imdb", "1/0", "freelb", 3, True, None, [1],
-    ]  # fmt: skip
+    given = {"a": "1/8", "b": "bundled/imdb", "c": "1/0", "d": "freelb", "e": 3, "f": True, "g": None, "h": [1]}
+    assert coordinates({}, given) == {**given, "a": 0.125}

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from tests.tracking.conftest import make_control, make_trial
-from tune_tickets.tracking.inputs import RowsRecord, SearchInputs, ThreatInput
+from tune_tickets.results.records import ThreatRecord
+from tune_tickets.tracking.protocol import RowsRecord, SearchInputs
 
 pytestmark = pytest.mark.integration
 
@@ -14,7 +15,7 @@ INPUTS = SearchInputs(
         RowsRecord("reviews (train)", "train", "0123456789abcdef", "reviews.csv", 100, ("text",), ("neg", "pos")),
         RowsRecord("reviews (select)", "select", "f" * 64, "reviews.csv", 40, ("text",), ("neg", "pos")),
     ),
-    (ThreatInput("textfooler/minilm", "f00d", {"neighbours": "minilm"}),),
+    (ThreatRecord(name="textfooler/minilm", fingerprint="f00d", resources={"neighbours": "minilm"}),),
 )
 
 

@@ -57,7 +57,7 @@ def test_artifacts_that_are_not_here_are_left_where_they_are(moved, results):
 def test_a_database_that_cannot_be_mended_says_what_to_do(tmp_path):
     assert not follow_move(tmp_path)
     (tmp_path / "mlflow.db").write_text("no database " * 1000)
-    with pytest.raises(TicketsError, match=r"cannot be mended .*Make the folder writable, or move it back"):
+    with pytest.raises(TicketsError, match=r"cannot be updated .*Make the folder writable, or move it back"):
         follow_move(tmp_path)
 
 

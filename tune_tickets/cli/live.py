@@ -1,4 +1,4 @@
-"""Progress on the terminal: `LiveView` for a running search, `Meter` for one long piece of work.
+"""Progress on the terminal: `make_view` for a running search, `Meter` for one long piece of work.
 
 Both redraw themselves on a terminal and print plain lines elsewhere.
 """
@@ -6,8 +6,7 @@ Both redraw themselves on a terminal and print plain lines elsewhere.
 import threading
 import time
 from collections.abc import Callable, Iterator
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -35,20 +34,7 @@ BAR = 10
 STYLES = {"complete": "green", "failed": "red", "interrupted": "yellow"}
 
 
-class LiveView(Protocol):
-    """Shows the events of a search inside its `with` block."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-    def handle(self, event: Event) -> None:
-        """Take one event. Any thread may call this."""
-
-
-def make_view(total_trials: int, console: Console) -> LiveView:
+def make_view(total_trials: int, console: Console) -> "PlainView | TerminalView":
     """Return the table for a terminal, or plain lines if output is piped or the terminal cannot redraw."""
     redraws = console.is_terminal and not console.is_dumb_terminal
     return TerminalView(total_trials, console) if redraws else PlainView(total_trials, console)
@@ -66,9 +52,7 @@ class PlainView:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._over.set()
         self._thread.join()
 
@@ -135,9 +119,7 @@ class TerminalView:
         self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._live.stop()
 
     def handle(self, event: Event) -> None:
@@ -220,9 +202,7 @@ class Meter:
         self._bar.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._bar.stop()
 
     def __call__(self, done: int, total: int) -> None:

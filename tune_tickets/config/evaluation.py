@@ -9,7 +9,7 @@ from tune_tickets.config.training import Optimisation
 
 
 class Fitting(Optimisation):
-    """A masked-LM head fitted on the backbone from plain text; a checkpoint that has one is used as it is."""
+    """A masked-LM head fitted on the backbone from plain text; not needed if the checkpoint has one."""
 
     held_out: int = Field(200, ge=1, description="Number of other texts on which its accuracy is measured")
     max_length: int = Field(64, ge=8, le=4096, description="Tokens per text or block")

@@ -34,10 +34,10 @@ class Settings(Section):
     search: Search = Field(default_factory=Search)
     resources: Resources = Field(default_factory=Resources)
     tracking: Tracking = Field(default_factory=Tracking)
-    store: str | None = Field(None, description="Folder or fsspec URL of the stage store; null: beside the results")
+    store: str | None = Field(None, description="Folder or fsspec URL of the stage store; null: next to the results")
 
     def attacked_rows(self, task: str) -> int:
-        """How many rows of a further task are attacked."""
+        """Return how many rows of a further task are attacked."""
         return self.transfer[task].attacked_rows or self.evaluation.rows
 
     @model_validator(mode="after")
@@ -55,7 +55,7 @@ class Settings(Section):
         if any(each.relative_to for each in self.objective.constraints) and not self.controls.dense:
             raise ValueError(
                 "objective.constraints has a bound relative to the dense control, but controls.dense is false: "
-                "switch it on, or give the bound as it is"
+                "switch it on, or remove relative_to"
             )
         return self
 
@@ -63,7 +63,7 @@ class Settings(Section):
     def _check_budget(self) -> "Settings":
         if self.search.budget.gpu_hours is not None and self.resources.gpus == 0:
             raise ValueError(
-                "search.budget.gpu_hours can never be spent, since resources.gpus is 0: give stages a GPU or a part of "
+                "search.budget.gpu_hours has no effect while resources.gpus is 0: give stages a GPU or a fraction of "
                 "one, or limit cpu_hours or wall_clock_hours"
             )
         return self
@@ -84,8 +84,8 @@ class Settings(Section):
                 )
             if bias.features == "marker" and bias.markers is None and self.task.planted is None:
                 raise ValueError(
-                    "a bias model on markers has none to look for, and the task plants none: "
-                    "name them in debiasing.bias.markers, or set task.planted"
+                    "a bias model on markers has no markers, and the task plants none: "
+                    "list them in debiasing.bias.markers, or set task.planted"
                 )
             if bias.column is not None and bias.column not in columns:
                 raise ValueError(f"debiasing.bias.column is {bias.column!r}, which is not one of the columns {columns}")
@@ -95,29 +95,29 @@ class Settings(Section):
     def _check_tasks(self) -> "Settings":
         for name, other in self.transfer.items():
             if name in (CORPUS, TASK):
-                raise ValueError(f"transfer.{name}: {name!r} has a meaning in method.search_on; choose another name")
+                raise ValueError(f"transfer.{name}: {name!r} is reserved for method.search_on; choose another name")
             if self.attacked_rows(name) > other.task.rows.select:
                 raise ValueError(
-                    f"{self.attacked_rows(name)} rows are to be attacked, more than transfer.{name}.task.rows.select "
-                    f"({other.task.rows.select}) from which they are drawn: set transfer.{name}.attacked_rows"
+                    f"{self.attacked_rows(name)} attacked rows are more than transfer.{name}.task.rows.select "
+                    f"({other.task.rows.select}), from which they are drawn: set transfer.{name}.attacked_rows"
                 )
             if other.task.twins:
                 raise ValueError(
                     f"transfer.{name}.task has OOD twins ({', '.join(other.task.twins)}), but only those of the main "
-                    "task are measured: leave them out, or make it the main task"
+                    "task are measured: remove them, or make it the main task"
                 )
         if self.transfer and any(debiasing.experts for debiasing in debiasings(self)):
             raise ValueError(
-                "a bias model and a teacher know the rows of the main task alone: leave out debiasing, or transfer"
+                "a bias model and a teacher only cover the rows of the main task: remove debiasing, or transfer"
             )
         if self.transfer and self.evaluation.early_exit:
             raise ValueError(
-                "evaluation.early_exit looks at the main task alone, and would give up tickets that are best over all "
-                "tasks of transfer: switch it off, or leave transfer out"
+                "evaluation.early_exit only looks at the main task, and could stop tickets that are best over all "
+                "tasks of transfer: switch it off, or remove transfer"
             )
         return self
 
 
 def uses_ood_information(settings: Settings) -> bool:
-    """Whether OOD rows enter the training (as the upper bound) or the value that trials are compared by."""
+    """Return whether OOD rows are used for training (an upper bound) or in the objective."""
     return settings.method.trains_on_ood or any(name.split("/")[0] == "ood" for name in settings.objective.terms)

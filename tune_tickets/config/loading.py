@@ -29,8 +29,20 @@ from tune_tickets.config.source import (
 )
 from tune_tickets.errors import ConfigError
 
+_RETIRED: dict[str, tuple[Any, str]] = {
+    "resources.threads": (None, "a stage uses one torch thread per CPU: set resources.cpus"),
+}
+"""Removed keys: their default, which the config.yaml of older results still holds, and what to use instead."""
 SEARCHABLE = ("method", "retraining", "ablation", "transfer.*.drawing", "transfer.*.retraining")
 """Sections that may contain search domains, at any depth."""
+
+
+def _drop_retired(document: Document, source: Source) -> None:
+    for name, (default, instead) in _RETIRED.items():
+        path = split(name)
+        section = get(document, path[:-1])
+        if isinstance(section, dict) and section.pop(str(path[-1]), default) != default:
+            raise source.error(path, f"this key was removed: {instead}")
 
 
 def _collect_domains(document: Document, source: Source) -> dict[str, Domain]:
@@ -211,6 +223,7 @@ class Experiment:
         else:
             for override in overrides:
                 apply_override(document, override, source)
+        _drop_retired(document, source)
         domains = _collect_domains(document, source)
         for name in domains:
             _reaching(name, document, domains, source)

@@ -1,4 +1,4 @@
-"""`method:` the base of all methods' schemas, and how `kind` finds the schema of one."""
+"""`method:`: the base class of all method schemas, and how `kind` selects one of them."""
 
 import json
 import pkgutil
@@ -18,55 +18,55 @@ if TYPE_CHECKING:
     from tune_tickets.config.experiment import Settings
 
 ENTRY_POINTS = "tune_tickets.methods"
-"""The entry-point group by which other packages offer methods; the name of an entry point is its `kind`."""
+"""Entry-point group for methods of other packages. The name of an entry point is its `kind`."""
 BUILT_IN = "tune_tickets.methods"
 _MODULE_OF_CLASS = "package.module:Class"
 
 
 class MethodSection(Section):
-    """What every method's schema has, and what others may ask it. `methods.base.Method` adds how tickets are found."""
+    """What the rest of the package may ask a method. `methods.base.Method` adds how it finds tickets."""
 
     kind: str = Field(description="The method, or `package.module:Class` of one outside this package")
 
     finds_ticket: ClassVar[bool] = True
     """False if the method trains the whole model."""
     at_random: ClassVar[bool] = False
-    """True for the random control: it is not compared with random tickets again."""
+    """True for the random control, which is not compared with random tickets."""
     masks_classifier: ClassVar[bool] = False
-    """True if a mask covers the classifier too, so that it fits only tasks with as many labels."""
+    """True if masks also cover the classifier. They only fit tasks with the same number of labels."""
 
     @classmethod
     def of_kind(cls, kind: str) -> "type[MethodSection]":
-        """The schema of another method, see `method_type`."""
+        """Return the schema of another method, see `method_type`."""
         return method_type(kind)
 
     @property
     def label(self) -> str:
-        """What tables call its tickets."""
+        """The name of its tickets in tables."""
         return self.kind
 
     def changes(self) -> Iterator[str]:
-        """In what a run differs from the paper's method, for titles."""
+        """Yield how a run differs from the paper's method, for titles."""
         yield from ()
 
     @property
     def retrained(self) -> bool:
-        """Whether a ticket is trained on its own once it is found, or taken as it is."""
+        """Whether a ticket is retrained after it was found."""
         return True
 
     @property
     def trains_on_ood(self) -> bool:
-        """Whether rows of the OOD twins enter the training."""
+        """Whether rows of the OOD twins are used for training."""
         return False
 
     @property
     def ratios(self) -> Drawing | None:
-        """The shares of heads and neurons to cut, if tickets can be drawn again at other shares for further tasks."""
+        """The shares of heads and neurons to cut, if further tasks may use other shares; else None."""
         return None
 
     @property
     def ticket_file(self) -> str | None:
-        """A ticket file that the method reads."""
+        """The ticket file that the method reads, or None."""
         return None
 
     not_searchable: ClassVar[dict[str, str]] = {}
@@ -74,26 +74,26 @@ class MethodSection(Section):
 
     @property
     def text_corpus(self) -> str | None:
-        """The corpus of plain texts that tickets are searched on, if they are."""
+        """The corpus of plain texts that tickets are searched on, or None."""
         return None
 
     def lengths(self) -> dict[str, int]:
-        """Its fields that hold lengths in tokens, which the model must be able to read."""
+        """Return its fields that are lengths in tokens. The model must have as many positions."""
         return {}
 
     def read_texts(self, seed: int) -> tuple[str, ...]:
-        """The texts of this corpus. They are read once, by the driver."""
+        """Return the texts of this corpus. The driver calls this once."""
         return ()
 
     def stop_rule(self) -> dict[str, Any] | None:
-        """The goal of its extensible stages, if it has any."""
+        """Return the goal of its extensible stages, or None."""
         return None
 
     def check(self, settings: "Settings") -> None:
-        """Refuse settings that do not fit the method.
+        """Check the settings against the method.
 
         Raises:
-            ValueError: what is wrong and what to do.
+            ValueError: They do not fit. The message says what to do.
         """
 
 
@@ -101,15 +101,15 @@ def method_type(kind: str) -> type[MethodSection]:
     """Find the schema of a method.
 
     Args:
-        kind: a method of this package, the name of an entry point in the group `tune_tickets.methods`, or
+        kind: A method of this package, the name of an entry point in the group `tune_tickets.methods`, or
             `package.module:Class`.
 
     Returns:
         The class.
 
     Raises:
-        LookupError: there is no such method; its argument lists those there are.
-        ValueError: the class cannot be imported, or is no method.
+        LookupError: There is no such method. The argument lists the known methods.
+        ValueError: The class cannot be imported, or is not a method.
     """
     if ":" in kind:
         return _from_path(kind)
@@ -124,7 +124,7 @@ def method_type(kind: str) -> type[MethodSection]:
 
 @cache
 def built_in_methods() -> dict[str, type[MethodSection]]:
-    """The methods of this package by kind: the modules of `tune_tickets.methods` that define one of their name."""
+    """Return the methods of this package by kind, which is the name of their module in `tune_tickets.methods`."""
     found: dict[str, type[MethodSection]] = {}
     for module in pkgutil.iter_modules(import_module(BUILT_IN).__path__):
         loaded = import_module(f"{BUILT_IN}.{module.name}")
@@ -157,8 +157,8 @@ class _ByKind:
     """Tells pydantic to validate a section with the schema that its `kind` names."""
 
     @staticmethod
-    def validate(value: Any) -> MethodSection:  # noqa: ANN401 - whatever stands in the YAML
-        """Validate with the schema of the kind; errors have the types that pydantic gives a tagged union."""
+    def validate(value: Any) -> MethodSection:  # noqa: ANN401 - any YAML value
+        """Validate with the schema of the kind. Errors have the types of pydantic's tagged unions."""
         if isinstance(value, MethodSection):
             return value
         if not isinstance(value, dict):
@@ -171,11 +171,11 @@ class _ByKind:
         except LookupError as error:
             context = {"tag": str(kind), "expected_tags": str(error.args[0])}
             raise PydanticCustomError("union_tag_invalid", "Unknown kind", context) from None
-        # JSON mode: strict on types, yet lists become tuples.
+        # JSON mode: strict types, but lists become tuples.
         return schema.model_validate_json(json.dumps(value))
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:  # noqa: ANN401
-        """Validate and serialise by the class of the value."""
+        """Return a core schema that validates and serialises by the class of the value."""
         return core_schema.no_info_plain_validator_function(
             self.validate,
             serialization=core_schema.plain_serializer_function_ser_schema(
@@ -184,7 +184,7 @@ class _ByKind:
         )
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        """Offer editors the methods of this package."""
+        """Return the union of all methods of this package, for editors."""
         kinds = tuple(built_in_methods().values())
         union: Any = Annotated[Union[kinds], Field(discriminator="kind")]  # noqa: UP007 - a tuple of classes
         return handler(TypeAdapter(union).core_schema)

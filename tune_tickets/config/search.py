@@ -33,9 +33,8 @@ class Budget(Section):
 class Resources(Section):
     """Resources of every stage. Trials only wait for stages and reserve none."""
 
-    cpus: float = Field(1.0, gt=0.0, le=1024.0, description="CPUs per stage")
+    cpus: float = Field(1.0, gt=0.0, le=1024.0, description="CPUs per stage, and its torch threads (rounded up)")
     gpus: float = Field(0.0, ge=0.0, le=64.0, description="GPUs per stage; fractions share one GPU")
-    threads: int | None = Field(None, ge=1, description="torch threads per stage; null: cpus, rounded up")
     retries: int = Field(2, ge=0, le=100, description="How often a stage is restarted after its worker or node died")
     checkpoint_seconds: float = Field(
         0.0,

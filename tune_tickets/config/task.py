@@ -240,7 +240,7 @@ TaskName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,49}$")]
 
 
 CORPUS, TASK = "corpus", "task"
-"""What a method may be told to search on beside a further task, so no further task can have these names."""
+"""Values of method.search_on in addition to further tasks. No further task can have these names."""
 
 
 class Transfer(Section):

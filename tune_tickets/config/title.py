@@ -1,4 +1,4 @@
-"""What tables call the model of a trial: the papers' name of it, what was taken from it, what was added to it."""
+"""The title of a trial in tables: the paper's name of the method, what was removed and what was added."""
 
 from collections.abc import Iterator
 
@@ -9,17 +9,17 @@ RANDOM = "reinitialised"
 
 
 def title(settings: Settings) -> str:
-    """Such as 'finetune', 'PGD', 'earlyrobust', 'EarlyBERT + FreeLB' or 'robustt, no adversary, shuffled'."""
+    """Return a title such as 'finetune', 'PGD', 'EarlyBERT + FreeLB' or 'robustt, no adversary, shuffled'."""
     method = settings.method
     added, ablated = list(_added(settings)) if method.retrained else [], list(_ablated(settings))
-    if not method.finds_ticket:  # the whole model has neither a mask nor a structure to lose
+    if not method.finds_ticket:  # the whole model has no mask and no structure to ablate
         return ", ".join([" + ".join(added) or method.label, *(part for part in ablated if part == RANDOM)])
     ticket = ", ".join([method.label, *method.changes(), *ablated])
     return " + ".join([ticket, *added])
 
 
 def _added(settings: Settings) -> Iterator[str]:
-    """What the retraining adds to fine-tuning."""
+    """Yield what the retraining adds to plain fine-tuning."""
     retraining = settings.retraining
     if retraining.debiasing.loss != "ce":
         yield LOSSES[retraining.debiasing.loss]

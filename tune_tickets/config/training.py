@@ -11,7 +11,7 @@ from tune_tickets.errors import ConfigError
 ADVERSARIES = {"pgd": "PGD", "freelb": "FreeLB"}
 """As the papers write them."""
 LOSSES = {"poe": "PoE", "reweight": "reweighting", "confidence": "confidence"}
-"""What titles call a debiasing loss."""
+"""Debiasing losses in titles."""
 
 
 class Adversary(Section):
@@ -261,25 +261,25 @@ class Start(Section):
     """At which point of the fine-tuning the pruning starts (section 5.1, appendix E.1)."""
 
     at: Literal["end", "steps", "patience"] = Field(
-        "end", description="At its end, after a number of steps, or when it has stopped to improve"
+        "end", description="At the end, after a number of steps, or when it stops improving"
     )
-    steps: int = Field(20000, ge=1, description="steps: optimizer steps of the fine-tuning; its schedule stays")
-    interval: int = Field(1000, ge=1, description="patience: steps between two looks at the select rows")
-    patience: int = Field(3, ge=1, le=1000, description="patience: looks in a row without improvement that end it")
+    steps: int = Field(20000, ge=1, description="steps: optimizer steps of fine-tuning; the schedule does not change")
+    interval: int = Field(1000, ge=1, description="patience: steps between two evaluations on the select rows")
+    patience: int = Field(3, ge=1, le=1000, description="patience: evaluations without improvement before it ends")
     improvement: float = Field(
         0.5,
         ge=0.0,
         le=100.0,
-        description="patience: an improvement is more than so many points above the best so far",
+        description="patience: points above the best so far that count as an improvement",
     )
 
     def leave_inputs(self) -> dict[str, Any]:
-        """What a fine-tuning depends on that is left at this point: nothing at its end, so that others share it."""
+        """Return what a fine-tuning that ends here depends on: nothing at its end, so that trials share it."""
         used = {"at", *(name for name, at in _READ_AT.items() if at == self.at)}
         return {} if self.at == "end" else {"start": self.model_dump(mode="json", include=used)}
 
     def check(self, total_steps: int) -> None:
-        """Refuse a point that a fine-tuning of so many steps never reaches, or a rule that never looks."""
+        """Raise ConfigError if a fine-tuning of `total_steps` steps never reaches this point."""
         name, first = ("steps", self.steps) if self.at == "steps" else ("interval", self.interval)
         if self.at != "end" and first > total_steps:
             raise ConfigError(
@@ -289,8 +289,8 @@ class Start(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _keep_what_means_something(cls, data: Any) -> Any:  # noqa: ANN401 - whatever stands in the YAML
-        # Settings that this kind of start does not read must not keep trials from sharing stages.
+    def _keep_what_means_something(cls, data: Any) -> Any:  # noqa: ANN401 - any YAML value
+        # Settings that this kind of start does not read must not prevent trials from sharing stages.
         if not isinstance(data, dict):
             return data
         at = data.get("at", "end")

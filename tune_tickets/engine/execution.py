@@ -159,7 +159,7 @@ def _compute(stage: Stage, resources: Resources, store: Store, note: ProgressNot
 
 
 def _limit_threads(resources: Resources) -> None:
-    threads = resources.threads or math.ceil(resources.cpus)
+    threads = math.ceil(resources.cpus)
     os.environ["OMP_NUM_THREADS"] = str(threads)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     import torch

@@ -1,4 +1,4 @@
-"""The ticket card: a Markdown page with the metadata that model hubs read, in every exported folder."""
+"""The ticket card in every exported folder: a Markdown page with the metadata that model hubs read."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,7 +43,7 @@ print(onnxruntime.InferenceSession("model.onnx").run(["logits"], dict(inputs)))
 
 
 def example(form: str, columns: Sequence[str]) -> str:
-    """The code for 'hf', 'pruned' or 'onnx', for a text or a pair of texts."""
+    """Return example code for 'hf', 'pruned' or 'onnx', with one text or a pair."""
     pair = len(columns) == 2
     if form == "hf":
         row = f'{{"text": "{TEXT}", "text_pair": "{SECOND}"}}' if pair else f'"{TEXT}"'
@@ -55,7 +55,7 @@ def example(form: str, columns: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Background:
-    """Empty for a ticket that lies alone."""
+    """What is known about the search of a ticket. Empty if its results folder is not there."""
 
     experiment: str | None = None
     task: str | None = None
@@ -63,7 +63,7 @@ class Background:
 
 
 def background_of(subject: Subject) -> Background:
-    """Read the summary beside the ticket, if it tells of this very ticket; a file that cannot be read tells nothing."""
+    """Read the summary next to the ticket, if it is about this ticket. Unreadable files are ignored."""
     if subject.ticket is None or subject.file is None:
         return Background()
     folder = subject.file.resolve().parent
@@ -76,14 +76,14 @@ def background_of(subject: Subject) -> Background:
 
 
 def _outcome(summary: Summary, subject: Subject) -> tuple[str | None, Outcome] | None:
-    """The ticket's figures, and the further task of `transfer:` that they were measured on, if on one."""
+    """Return the ticket's metrics, and the further task they were measured on, if any."""
     assert subject.ticket is not None
     story = subject.ticket.metadata
     winner = next((trial for trial in summary.trials if trial.id == summary.selected.trial), None)
     if winner is None or winner.outcome is None:
         return None
     candidates = [(None, winner.outcome), *((further.name, further.outcome) for further in winner.outcome.transfers)]
-    # The file may have been replaced since: figures are only taken from the model they were measured on.
+    # The file may have been replaced: only use metrics that were measured on this model.
     same = [found for found in candidates if _rounded(found[1].metrics()) == _rounded(story.metrics)]
     return same[0] if same and winner.params == story.params else None
 
@@ -93,7 +93,7 @@ def _rounded(metrics: dict[str, float]) -> dict[str, float]:
 
 
 def _task(folder: Path, further: str | None) -> str | None:
-    """Where the task's rows come from; of a file on the author's machine only its name."""
+    """Return the source of the task's rows; of a local file only its name."""
     try:
         document, _ = read_yaml(Results(folder, store_url="").config)
         section = document if further is None else document["transfer"][further]
@@ -105,28 +105,28 @@ def _task(folder: Path, further: str | None) -> str | None:
 
 FILE = "README.md"
 MARK = "lottery-ticket"
-"""A tag of every card, by which a folder is known as an export."""
+"""A tag of every card. It marks a folder as an export."""
 LIBRARIES = {"hf": "transformers", "pruned": "tune_tickets", "onnx": "onnx"}
 BUNDLED = "sentence-transformers/all-MiniLM-L6-v2"
-"""What the bundled encoder is published as; its weights are checked against the published ones."""
+"""The name of the bundled encoder on the hub. Its weights are compared with the published ones."""
 FORMS = {
-    "hf": "A plain transformers folder of full size: what was cut is zero, so it is as large and as slow as the whole "
-    "model. Texts are cut at the length of the training by `truncation=True`.",
-    "pruned": "The model without the heads and neurons that were cut, in one file without pickle; it needs "
-    "`tune_tickets` to be loaded.",
-    "onnx": "The model without the heads and neurons that were cut, for any batch and length. The logits are in the "
+    "hf": "A plain transformers folder of full size: removed weights are zero, so it is as large and slow as the whole "
+    "model. `truncation=True` cuts texts at the length of the training.",
+    "pruned": "The model without the removed heads and neurons, in one file without pickle. Loading it needs "
+    "`tune_tickets`.",
+    "onnx": "The model without the removed heads and neurons, for any batch and length. The logits are in the "
     "order of `id2label` in `config.json`.",
 }
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~$-])")
 
 
 def card(subject: Subject, form: str, background: Background) -> str:
-    """The whole page."""
+    """Return the whole page."""
     parts = [
         f"---\n{_yaml(_metadata(subject, form, background))}---",
         f"# {escaped(background.experiment or subject.name)}",
         _opening(subject),
-        f"## Use\n\n{FORMS[form]} Run in this folder, or put its path in the place of the dot:",
+        f"## Use\n\n{FORMS[form]} Run this in the folder, or replace the dot by its path:",
         f"```python\n{example(form, subject.columns)}```",
         f"It reads {_listed(subject.columns)} and answers {_listed(subject.labels)}; texts longer than "
         f"{subject.max_length} tokens are cut.",
@@ -138,7 +138,7 @@ def card(subject: Subject, form: str, background: Background) -> str:
 
 
 def escaped(text: object) -> str:
-    """Text that stands in Markdown as itself, on one line: no markup, no HTML, no control characters."""
+    """Return text for one line of Markdown: no markup, no HTML, no control characters."""
     plain = harmless(str(text)).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _SPECIAL.sub(r"\\\1", plain)
 
@@ -163,7 +163,7 @@ def _metadata(subject: Subject, form: str, background: Background) -> dict[str, 
 
 
 def _base_model(backbone: str) -> str | None:
-    """The hub's name of the backbone; a folder of the author's machine is nobody else's business."""
+    """Return the backbone's name on the hub; None for a local folder."""
     if backbone == "bundled":
         return BUNDLED
     return backbone if re.fullmatch(r"[\w.-]+(/[\w.-]+)?", backbone) and not backbone.startswith(".") else None
@@ -177,11 +177,11 @@ def _opening(subject: Subject) -> str:
     backbone = escaped(_base_model(story.backbone) or PurePath(story.backbone).name)
     cut = list(_cut(subject.ticket.mask, zeros))
     left = (
-        f"{count.without_embeddings - zeros:,} parameters beside the embeddings are left, "
+        f"{count.without_embeddings - zeros:,} parameters without the embeddings are left, "
         f"{count.total - zeros:,} with them."
     )
     if not cut:
-        return f"The whole of {backbone}, trained by the method {escaped(story.method)}: nothing is cut; {left}"
+        return f"The whole model {backbone}, trained with the method {escaped(story.method)}: nothing is cut; {left}"
     found = f"A lottery ticket: a subnetwork of {backbone}, found by the method {escaped(story.method)}."
     return f"{found} {', '.join(cut)}; {left}"
 
@@ -194,7 +194,7 @@ def _cut(mask: StructuredMask, zeros: int) -> Iterator[str]:
 
 
 def _zero_weights(subject: Subject) -> int:
-    """Single weights that were cut. Embeddings have zeros of their own, for padding, and are never pruned."""
+    """Return how many single weights are zero. Embeddings are not pruned, but have zeros for padding."""
     matrices = [module.weight for module in subject.model.modules() if isinstance(module, nn.Linear)]
     return sum(int((matrix == 0).sum()) for matrix in matrices)
 
@@ -209,15 +209,15 @@ def _of_ticket(ticket: Ticket, subject: Subject, background: Background) -> Iter
     yield "## Structure"
     yield _table(("layer", "heads", "neurons"), ((number, *kept) for number, kept in enumerate(layers, start=1)))
     if background.outcome is not None:
-        yield "## Figures"
+        yield "## Metrics"
         yield _figures(background.outcome)
         yield (
-            "Accuracy under attack belongs to the threat model of that name and fingerprint; compare it with figures "
-            "of the same fingerprint only. Intervals are of 95%."
+            "Accuracy under attack depends on the threat model. Only compare values with the same fingerprint. "
+            "Intervals are 95% intervals."
         )
     elif story.metrics:
-        yield "## Figures"
-        yield _table(("figure", "value"), ((name, f"{value:.4g}") for name, value in sorted(story.metrics.items())))
+        yield "## Metrics"
+        yield _table(("metric", "value"), ((name, f"{value:.4g}") for name, value in sorted(story.metrics.items())))
 
 
 def _figures(outcome: Outcome) -> str:
@@ -236,13 +236,13 @@ def _limits(subject: Subject, background: Background) -> Iterator[str]:
     known = subject.ticket is not None and bool(subject.ticket.metadata.metrics)
     if known:
         yield (
-            "- The figures were measured on rows that also steered the search, so they flatter; `tune-tickets confirm` "
-            "measures on rows that no search has seen."
+            "- The metrics were measured on rows that guided the search, so they are optimistic. `tune-tickets "
+            "confirm` measures on rows that the search has not used."
         )
-        yield "- Robustness holds for the threat models named here and for no other."
+        yield "- The robustness was measured for these threat models only."
     else:
-        yield "- Nothing has been measured of this model here."
-    yield "- The licences of the backbone and of the training data apply; none is stated here."
+        yield "- No metrics of this model are known."
+    yield "- The licences of the backbone and of the training data apply. This card does not name them."
     if background.outcome is not None:
         for note in (*background.outcome.flags, *background.outcome.notes):
             yield f"- {escaped(note)}"

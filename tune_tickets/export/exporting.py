@@ -1,4 +1,4 @@
-"""The export of a ticket into a folder: written beside its place, checked, and moved there in one step."""
+"""Exports a ticket into a folder, which is written under another name, checked and then moved to its place."""
 
 import tempfile
 from collections.abc import Callable
@@ -8,8 +8,7 @@ from typing import Literal, get_args
 from tune_tickets.errors import ConfigError
 from tune_tickets.export.card import FILE, MARK, background_of, card
 from tune_tickets.export.onnx_model import check_installed, write_onnx
-from tune_tickets.export.subject import Subject, find_subject
-from tune_tickets.export.transformers_folder import write_transformers
+from tune_tickets.export.subject import Subject, find_subject, write_transformers
 from tune_tickets.files import put_in_place
 from tune_tickets.models.loading import TICKETS
 from tune_tickets.tickets.ticket import save_ticket
@@ -26,9 +25,26 @@ def export_ticket(
     task: str | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Path:
-    """Export a ticket; gives the folder. Nothing is left behind if anything goes wrong."""
+    """Export a ticket or a classifier. If anything fails, nothing is left behind.
+
+    Args:
+        source: A ticket file, a results folder, or a transformers model.
+        form: 'hf', 'pruned' or 'onnx'.
+        output: The folder to write; None: next to the source.
+        force: Whether to replace an earlier export.
+        task: The further task whose ticket is exported, with a results folder.
+        say: Called with a line about each step.
+
+    Returns:
+        The folder.
+
+    Raises:
+        ConfigError: An argument does not fit, or the folder exists.
+        ResourceError: A package or the model is missing.
+        TicketsError: The export gives other logits than the ticket.
+    """
     if form not in FORMATS:
-        raise ConfigError(f"--format {form!r} is unknown; take one of {', '.join(FORMATS)}")
+        raise ConfigError(f"--format {form!r} is unknown; use one of {', '.join(FORMATS)}")
     if form == "onnx":
         check_installed()
     if output is not None:
@@ -44,7 +60,7 @@ def export_ticket(
         _write(subject, form, folder, say)
         (folder / FILE).write_text(card(subject, form, background_of(subject)), encoding="utf-8")
         for file in folder.iterdir():
-            file.chmod(0o644)  # an export is made to be given away, and safetensors writes for its owner alone
+            file.chmod(0o644)  # exports are shared, but safetensors lets only the owner read
         if target.exists():
             target.replace(Path(scratch) / "before")
         put_in_place(folder, target)
@@ -54,24 +70,24 @@ def export_ticket(
 def _write(subject: Subject, form: str, folder: Path, say: Callable[[str], None]) -> None:
     if form == "onnx":
         difference = write_onnx(subject, folder, say)
-        say(f"the logits differ by {difference:.1e} at most")
+        say(f"the logits differ by at most {difference:.1e}")
     elif form == "hf":
-        say("growing it to full size")
+        say("restoring the full size")
         write_transformers(subject, folder)
     elif subject.ticket is None:
-        raise ConfigError(f"{subject.name} is no ticket: nothing was cut; --format onnx is what it can become")
+        raise ConfigError(f"{subject.name} is not a ticket, nothing was cut: use --format onnx")
     else:
         save_ticket(subject.ticket, folder / TICKETS[0])
 
 
 def _check_place(target: Path, force: bool) -> None:
-    """An earlier export may be replaced if asked for; nothing else is ever removed."""
+    """Raise ConfigError unless the folder is free, or an earlier export that may be replaced."""
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return
     if not target.is_dir() or not _is_export(target):
-        raise ConfigError(f"{target} is there already and is no export of a ticket: choose another --output")
+        raise ConfigError(f"{target} exists and is not an export of a ticket: choose another --output")
     if not force:
-        raise ConfigError(f"{target} is there already; replace it with --force, or choose another --output")
+        raise ConfigError(f"{target} exists already: replace it with --force, or choose another --output")
 
 
 def _is_export(folder: Path) -> bool:

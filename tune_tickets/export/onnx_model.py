@@ -1,4 +1,4 @@
-"""A ticket as an ONNX model of its small physical form, for any batch and length, checked in onnxruntime."""
+"""Exports the small model of a ticket as ONNX, for any batch and length, and checks it in onnxruntime."""
 
 import io
 import json
@@ -15,18 +15,15 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from tune_tickets.errors import ResourceError, TicketsError
-from tune_tickets.export.subject import Subject, sample_texts
-from tune_tickets.export.transformers_folder import write_tokenizer
+from tune_tickets.export.subject import TOLERANCE, Subject, name_labels, sample_texts, write_tokenizer
 
 FILE = "model.onnx"
-TOLERANCE = 1e-4
-"""Largest difference of logits between onnxruntime and torch."""
 _NEEDED = ("onnx", "onnxruntime", "onnxscript")
 _BATCHES = (1, 3, 32)
 
 
 class _Logits(nn.Module):
-    """The model with its inputs by position and the bare logits as its answer."""
+    """The model with positional inputs and only the logits as output."""
 
     def __init__(self, model: PreTrainedModel, names: tuple[str, ...]) -> None:
         super().__init__()
@@ -38,7 +35,7 @@ class _Logits(nn.Module):
 
 
 def check_installed() -> None:
-    """Refuse before any work if a package is missing."""
+    """Raise ResourceError if a package for the export is missing."""
     if lacking := [name for name in _NEEDED if find_spec(name) is None]:
         raise ResourceError(
             f"an ONNX export needs {', '.join(lacking)}, which is not installed: pip install 'tune_tickets[onnx]', "
@@ -47,27 +44,27 @@ def check_installed() -> None:
 
 
 def write_onnx(subject: Subject, folder: Path, say: Callable[[str], None]) -> float:
-    """Write model, configuration and tokenizer; gives the largest difference of logits seen in the check."""
+    """Write model, configuration and tokenizer. Returns the largest difference of logits in the check."""
     check_installed()
-    names = tuple(name for name in ("input_ids", "attention_mask", "token_type_ids") if name in _inputs(subject))
+    given = subject.tokens(sample_texts(subject.columns)[:1])
+    names = tuple(name for name in ("input_ids", "attention_mask", "token_type_ids") if name in given)
     say("tracing the model")
     to_onnx(subject.model, names, folder / FILE, _story(subject))
-    subject.model.config.id2label = dict(enumerate(subject.labels))
-    subject.model.config.label2id = {label: index for index, label in enumerate(subject.labels)}
+    name_labels(subject.model, subject.labels)
     subject.model.config.save_pretrained(folder)
     write_tokenizer(subject, folder)
-    say("comparing its logits in onnxruntime with torch's")
+    say("comparing the logits of onnxruntime and torch")
     difference = largest_difference(subject, names, folder / FILE)
     if not difference <= TOLERANCE:
         raise TicketsError(
-            f"in onnxruntime the logits differ from torch's by {difference:.2g}, more than {TOLERANCE:g}: nothing is "
+            f"the logits of onnxruntime and torch differ by {difference:.2g}, more than {TOLERANCE:g}: nothing was "
             "written. Try other releases of torch, onnxscript and onnxruntime"
         )
     return difference
 
 
 def to_onnx(model: PreTrainedModel, names: tuple[str, ...], path: Path, story: Mapping[str, str]) -> None:
-    """Trace a model in eval mode, pruned or not, and write it as one file."""
+    """Export a model in eval mode, pruned or not, as one file."""
     example = tuple(
         torch.ones(2, 7, dtype=torch.long) if name != "token_type_ids" else torch.zeros(2, 7, dtype=torch.long)
         for name in names
@@ -80,13 +77,13 @@ def to_onnx(model: PreTrainedModel, names: tuple[str, ...], path: Path, story: M
                 example,
                 input_names=list(names),
                 output_names=["logits"],
-                dynamic_shapes=(({0: batch, 1: length},) * len(names),),  # one: all that *inputs takes
-                dynamo=True,  # the older tracer forgets the attention mask
+                dynamic_shapes=(({0: batch, 1: length},) * len(names),),  # one entry, for all of *inputs
+                dynamo=True,  # the older exporter loses the attention mask
                 verbose=False,
             )
-    except Exception as error:  # torch.export, torch.onnx and onnxscript each have their own
+    except Exception as error:  # torch.export, torch.onnx and onnxscript have different error types
         raise TicketsError(
-            f"torch {torch.__version__} cannot trace this model for ONNX ({type(error).__name__}: {error}); try "
+            f"torch {torch.__version__} cannot export this model to ONNX ({type(error).__name__}: {error}); try "
             "another release of torch and onnxscript"
         ) from error
     assert program is not None
@@ -95,7 +92,7 @@ def to_onnx(model: PreTrainedModel, names: tuple[str, ...], path: Path, story: M
 
 
 def session(path: Path, threads: int | None = None) -> Any:  # noqa: ANN401 - onnxruntime has no types
-    """The model opened on the CPU."""
+    """Open the model on the CPU."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -106,7 +103,7 @@ def session(path: Path, threads: int | None = None) -> Any:  # noqa: ANN401 - on
 
 
 def largest_difference(subject: Subject, names: tuple[str, ...], path: Path) -> float:
-    """Between the logits of onnxruntime and of torch, over texts and random tokens of several lengths and batches."""
+    """Return the largest difference between the logits of onnxruntime and torch, over several lengths and batches."""
     opened = session(path)
     worst = 0.0
     for inputs in _batches(subject, names):
@@ -121,7 +118,7 @@ def largest_difference(subject: Subject, names: tuple[str, ...], path: Path) -> 
 def _batches(subject: Subject, names: tuple[str, ...]) -> Iterator[dict[str, Tensor]]:
     texts = sample_texts(subject.columns)
     for rows in (texts, *([text] for text in texts)):
-        yield _tokens(subject, rows)
+        yield subject.tokens(rows)
     generator = torch.Generator().manual_seed(0)
     words = len(subject.tokenizer)
     for batch in _BATCHES:
@@ -135,24 +132,8 @@ def _batches(subject: Subject, names: tuple[str, ...]) -> Iterator[dict[str, Ten
             yield {name: known[name] for name in names}
 
 
-def _inputs(subject: Subject) -> dict[str, Tensor]:
-    return _tokens(subject, sample_texts(subject.columns)[:1])
-
-
-def _tokens(subject: Subject, rows: list[tuple[str, ...]]) -> dict[str, Tensor]:
-    return dict(
-        subject.tokenizer(
-            *map(list, zip(*rows, strict=True)),
-            truncation=True,
-            max_length=subject.max_length,
-            padding=True,
-            return_tensors="pt",
-        )
-    )
-
-
 def _story(subject: Subject) -> dict[str, str]:
-    """What a program without the card needs to know."""
+    """Return what a program needs to know if it does not read the card."""
     return {
         "labels": json.dumps(subject.labels),
         "text_columns": json.dumps(subject.columns),
@@ -162,7 +143,7 @@ def _story(subject: Subject) -> dict[str, str]:
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """The exporter speaks of its own inner life on every channel."""
+    """Suppress the messages of the exporter."""
     level = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

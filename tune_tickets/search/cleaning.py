@@ -1,4 +1,4 @@
-"""What may leave a store: weights nobody shows now, what broken-off work has left. Figures and final masks stay."""
+"""What can be removed from a store: weights that no experiment shows, and files of unfinished work."""
 
 import json
 import time
@@ -24,18 +24,18 @@ from tune_tickets.results.summary import read_summary
 
 @dataclass(frozen=True)
 class StoreUser:
-    """An experiment: the digests of all stages it has asked for, and of those behind what it shows for it."""
+    """An experiment, and the digests of the stages that it uses and shows."""
 
     folder: Path
     uses: frozenset[str]
     shows: frozenset[str]
-    """Stages of the front, the selected ticket, and the controls that this one is compared with."""
+    """Stages of the front, of the selected ticket and of its controls."""
     last: float
-    """When it was last written to, in seconds since 1970."""
+    """Time of the last change, in seconds since 1970."""
 
 
 def store_users(place: Path) -> list[StoreUser]:
-    """The experiments in a folder, below it, or beside it if it is one itself; the latest first."""
+    """Return the experiments in a folder, below it, or next to it if it is one itself; the latest first."""
     place = place.expanduser().resolve()
     folders = [place, *_below(place)]
     if (place / "config.yaml").is_file():
@@ -53,7 +53,7 @@ def _user(results: Results) -> StoreUser:
     controls: tuple[ControlRecord, ...] = ()
     epochs: tuple[EpochsRecord, ...] = ()
     selected = None
-    with suppress(TicketsError):  # a search under way or cut off has no summary
+    with suppress(TicketsError):  # a running or interrupted search has no summary
         summary = read_summary(results.folder)
         trials = {trial.id: trial for trial in summary.trials} | trials
         controls, epochs, selected = summary.controls, summary.epochs, summary.selected.trial
@@ -80,12 +80,12 @@ def _of_transfers(outcome: Outcome | None) -> Iterator[StageRecord]:
 
 
 def _by_epoch(records: Iterable[EpochsRecord]) -> frozenset[str]:
-    """What was trained once more to be attacked between its epochs; only its figures are shown."""
+    """Return the stages of models that were trained again to attack them after every epoch."""
     return frozenset(stage.digest for record in records for stage in record.stages)
 
 
 def _confirmed(results: Results) -> frozenset[str]:
-    """What `confirm` has trained; nothing of it is read again."""
+    """Return the retrainings of `confirm`. Nothing reads them again."""
     try:
         found = Confirmation.model_validate_json(results.confirmation.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -101,27 +101,27 @@ What = Literal["weights", "states of searches", "checkpoints of unfinished stage
 
 @dataclass(frozen=True)
 class Removal:
-    """A file or folder that goes."""
+    """Files to remove."""
 
     what: What
     entry: Entry | None
     paths: tuple[str, ...]
-    """Below the folder of the stage; below the store if there is none."""
+    """Relative to the folder of the stage, or to the store if there is none."""
     size: int
 
 
 @dataclass(frozen=True)
 class Policy:
-    """Weights stay for the last experiments, and for what every experiment shows."""
+    """Weights are kept for the last experiments, and for what every experiment shows."""
 
     keep_last: int
     orphans: bool = False
-    """Whether what no experiment found here uses goes too: there may be others elsewhere."""
+    """Whether to remove results that no known experiment uses. Experiments elsewhere may use them."""
 
 
 def removals(store: Store, entries: list[Entry], users: list[StoreUser], policy: Policy) -> list[Removal]:
-    """All that the policy lets go."""
-    built_in_methods()  # makes their kinds of stages known
+    """Return everything that may be removed under the policy."""
+    built_in_methods()  # registers their kinds of stages
     known = frozenset[str]().union(*(user.uses for user in users))
     last = frozenset[str]().union(*(user.uses for user in users[: policy.keep_last]))
     shown = frozenset[str]().union(*(user.shows for user in users))
@@ -136,13 +136,13 @@ def removals(store: Store, entries: list[Entry], users: list[StoreUser], policy:
 
 
 def remove(store: Store, removal: Removal) -> None:
-    """Take it away. What belongs to a result is noted beside it first, so that it is not taken for damage."""
+    """Remove it. Files of a result are first listed next to it, so that they do not look like damage."""
     entry = removal.entry
     folder = store.root if entry is None else store.folder(entry.name, entry.digest)
     if removal.what == "weights":
         for attempt in {path.split("/")[0] for path in removal.paths}:
             own = [path.removeprefix(f"{attempt}/") for path in removal.paths if path.startswith(f"{attempt}/")]
-            # Together with those of a `prune` that was cut off.
+            # Includes the files of a `prune` that was interrupted.
             own = sorted({*own, *store.pruned(f"{folder}/{attempt}/{own[0]}", own[0])})
             store.write(f"{folder}/{attempt}/{PRUNED}", json.dumps(own).encode())
     if removal.what == "states of searches" and (pointer := store.checkpoint(folder)) is not None:
@@ -172,24 +172,24 @@ def _checkpoint(store: Store, entry: Entry, may_go: bool) -> Iterator[Removal]:
     paths = (CHECKPOINT, *part)
     if not any(entry.results()):
         yield Removal("checkpoints of unfinished stages", entry, paths, sum(entry.files[path] for path in paths))
-    elif not _extensible(entry):  # its worker was killed before it could take it away
+    elif not _extensible(entry):  # its worker was killed before it could remove it
         yield Removal("leftovers", entry, paths, sum(entry.files[path] for path in paths))
     elif may_go and state:
         yield Removal("states of searches", entry, tuple(state), sum(entry.files[path] for path in state))
 
 
 def _extensible(entry: Entry) -> bool:
-    """Whether finished stages of this kind keep a checkpoint to extend them; so may a kind that is not known here."""
+    """Return whether finished stages of this kind keep a checkpoint, so that they can be extended."""
     kind = kind_of_stage(entry.name)
     return kind is None or issubclass(kind, ExtensibleStage)
 
 
 def _leftovers(store: Store, entry: Entry) -> Iterator[Removal]:
-    """Attempts that never became a result, checkpoints that were replaced, files not written to their end."""
+    """Yield attempts without a result, replaced checkpoints and incomplete files."""
     pointer = store.checkpoint(store.folder(entry.name, entry.digest))
     found = readable(store, entry)
     if len(found) < sum(1 for _ in entry.results()):
-        return  # whose attempts these are cannot be told before the damage is mended
+        return  # with a damaged result it is not known which attempts belong to results
     living = {path.split("/")[0] for result in found for path in result.files.values()}
     living |= set() if pointer is None else {pointer[0]}
     for path, size in entry.files.items():
@@ -200,7 +200,7 @@ def _leftovers(store: Store, entry: Entry) -> Iterator[Removal]:
 
 
 def _marks(store: Store) -> Iterator[Removal]:
-    """Of drivers and brokers that were killed."""
+    """Yield the files of drivers and brokers that were killed."""
     for path, size in store.files().items():
         lasting = {IN_USE: STALE_SECONDS, BROKERS: _DAY, NODES: _DAY}.get(path.split("/")[0])
         if lasting is not None and time.time() - store.modified(f"{store.root}/{path}") > lasting:

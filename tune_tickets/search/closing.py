@@ -1,4 +1,4 @@
-"""Closing a search: choosing the winner, comparing it with what stands beside it, and writing it all down."""
+"""Closes a search: chooses the winner, compares it with the controls, and writes the summary."""
 
 import errno
 import platform
@@ -51,14 +51,14 @@ Kind = Literal["pgd", "freelb"]
 
 
 def cost_baselines(experiment: Experiment, trials: list[TrialRecord]) -> tuple[CostBaseline, ...]:
-    """One per adversary: its best trial of this experiment, else what the reference settings would take."""
+    """Return one baseline per adversary: its best trial in this experiment, else one computed for the reference."""
     return tuple(
         _measured(kind, experiment, trials) or _computed(kind, reference(experiment)) for kind in get_args(Kind)
     )
 
 
 def _measured(kind: Kind, experiment: Experiment, trials: list[TrialRecord]) -> CostBaseline | None:
-    """The best of the fine-tunings with this adversary and nothing else, able to win or not; the earlier of equals."""
+    """Return the best fine-tuning with only this adversary, whether it qualifies or not; of equal ones the earlier."""
     found = [trial for trial in trials if trial.title == ADVERSARIES[kind] and trial.values]
     if not found:
         return None
@@ -77,7 +77,7 @@ def _measured(kind: Kind, experiment: Experiment, trials: list[TrialRecord]) -> 
 
 
 def _computed(kind: Kind, settings: Settings) -> CostBaseline:
-    """As many epochs as the controls are trained for."""
+    """Return the passes of a fine-tuning with as many epochs as the controls."""
     adversary = Adversary(kind=kind, steps=_steps(settings))
     epochs = settings.retraining.epochs
     return CostBaseline(
@@ -91,7 +91,7 @@ def _computed(kind: Kind, settings: Settings) -> CostBaseline:
 
 
 def _steps(settings: Settings) -> int:
-    """K of the adversary that the experiment trains with, in its search or its retraining."""
+    """Return K of the adversary that the experiment trains with."""
     for section in (settings.method, settings.retraining):
         adversary = getattr(section, "adversary", None)
         if isinstance(adversary, Adversary) and adversary.kind != "none":
@@ -101,12 +101,12 @@ def _steps(settings: Settings) -> int:
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _SQLITE = "disk is full"
-"""What SQLite says, under the names that Optuna, SQLAlchemy and MLflow give to it."""
+"""The message of SQLite inside errors of Optuna, SQLAlchemy and MLflow."""
 
 
 @contextmanager
 def naming_a_full_disk(results: Results) -> Iterator[None]:
-    """Turn the errors of a full disk into one that says what to do; all others are left as they are."""
+    """Turn errors of a full disk into one that says what to do. Other errors are not changed."""
     try:
         yield
     except TicketsError:
@@ -117,13 +117,14 @@ def naming_a_full_disk(results: Results) -> Iterator[None]:
             raise
         place = getattr(found, "filename", None) or results.folder
         raise SearchStopped(
-            f"the disk is full ({place}). What was finished is kept. Make room ('tune-tickets store prune "
-            f"{results.folder}' says what may go) and go on with: tune-tickets resume {results.folder} --retry-errors"
+            f"the disk is full ({place}). Finished work is kept. Free some space ('tune-tickets store prune "
+            f"{results.folder}' lists what can be removed), then run: tune-tickets resume {results.folder} "
+            "--retry-errors"
         ) from error
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """The error and what it came from."""
+    """Yield the error and its causes."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
@@ -140,7 +141,7 @@ def threat_records(
     controls: Sequence[ControlRecord],
     store: Store,
 ) -> tuple[ThreatRecord, ...]:
-    """One record per threat model; the substitutions are those made against the winner, else the first control."""
+    """Return one record per threat model, with substitutions against the winner, else the first control."""
     model, stages = _judged(best, controls)
     attacked = attacked_records(stages, store)
     return tuple(
@@ -156,7 +157,7 @@ def threat_records(
 
 
 def write_substitutions(threats: Sequence[ThreatRecord], path: Path) -> None:
-    """The samples as a page to read; no page if nothing was attacked."""
+    """Write the samples of substitutions as a page. There is none if nothing was attacked."""
     pages = [
         substitution_page(threat.name, threat.substitutions_of, threat.substitutions)
         for threat in threats
@@ -200,7 +201,7 @@ def close_search(
     spent: Mapping[str, float] | None = None,
     epochs: Sequence[EpochsRecord] = (),
 ) -> Summary:
-    """Choose, save the best ticket, write `summary.json` and a sample of substitutions."""
+    """Choose the winner, save its ticket, and write `summary.json` and a sample of substitutions."""
     trials, controls = _with_notes(trials, controls), _with_notes(controls, controls, experiment.settings.objective)
     best = ranked(trials)
     problem = _save_ticket(experiment, best[0], results) if best else None
@@ -255,7 +256,7 @@ def _select(
 
 
 def why_chosen(best: list[TrialRecord]) -> str:
-    """What the first of the tickets that may win is chosen for."""
+    """Return why the first of the qualified tickets wins."""
     metrics = best[0].metrics
     rows = [row for row in table() if row.over_tasks and row.name in metrics]
     figures = ", ".join(f"{row.said} {metrics[row.name]:.1f}%" for row in rows)
@@ -266,9 +267,9 @@ def why_chosen(best: list[TrialRecord]) -> str:
 def _with_notes(
     records: list[Measured], controls: list[ControlRecord], objective: Objective | None = None
 ) -> list[Measured]:
-    """The records with what must be known of their OOD figures beside those of the dense control.
+    """Add notes about OOD metrics that the dense control explains.
 
-    By the `objective` a control is noted that answers the same for everything; trials were judged by it already.
+    With an `objective`, near-constant controls get a note too. Trials were already judged by it.
     """
     dense = _dense(controls)
     return [
@@ -287,7 +288,7 @@ def _noted(outcome: Outcome, dense: Outcome | None, objective: Objective | None)
 def _detectable(
     best: list[TrialRecord], trials: list[TrialRecord], controls: list[ControlRecord]
 ) -> tuple[Detectable, ...]:
-    """For the winner, else any measured trial, beside the dense control."""
+    """Return the detectable OOD differences of the winner, else of any measured trial, to the dense control."""
     found = [trial.outcome for trial in (*best, *trials) if trial.outcome is not None]
     return detectable_differences(found[0], _dense(controls)) if found and found[0].ood else ()
 
@@ -299,7 +300,7 @@ def _dense(controls: list[ControlRecord]) -> Outcome | None:
 def _why_none(trials: list[TrialRecord]) -> str:
     complete = [trial for trial in trials if trial.status == "complete"]
     if not complete:
-        return "No trial was measured to its end, so no ticket is selected."
+        return "No trial was measured completely, so no ticket is selected."
     assert not feasible(trials)
     return (
         f"None of the {len(complete)} measured tickets may win: each is below the floor on clean accuracy, misses a "
@@ -308,7 +309,7 @@ def _why_none(trials: list[TrialRecord]) -> str:
 
 
 def _save_ticket(experiment: Experiment, winner: TrialRecord, results: Results) -> str | None:
-    """The winner, and beside it what became of it on each further task; gives what is wrong with the store, if so."""
+    """Save the winner, and its tickets for further tasks. Returns what is wrong with the store, or None."""
     assert winner.outcome is not None
     store = Store(results.store_url)
     method = experiment.at(winner.params).method.kind
@@ -326,7 +327,7 @@ def _save_ticket(experiment: Experiment, winner: TrialRecord, results: Results) 
 
 
 def regain_weights(context: TrialContext, runner: Runner, winner: TrialRecord) -> None:
-    """Compute the winner's weights again, while there are workers, if the store has lost them."""
+    """Compute the winner's weights again if the store has lost them. Needs workers."""
     assert winner.outcome is not None
     pipeline = Flow(context.experiment.at(winner.params), context.world, runner)
     for outcome in (winner.outcome, *(transfer.outcome for transfer in winner.outcome.transfers)):
@@ -336,7 +337,7 @@ def regain_weights(context: TrialContext, runner: Runner, winner: TrialRecord) -
 
 
 def trained_by(outcome: Outcome) -> StageKey:
-    """The stage that has trained the model behind the figures."""
+    """Return the stage that trained the model behind the metrics."""
     return StageKey("retrain", outcome.retrain_digest, outcome.retrain_digest)
 
 

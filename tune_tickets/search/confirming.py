@@ -1,6 +1,6 @@
-"""Confirming the best tickets of a search: fresh seeds, report rows, and controls trained with the same seeds.
+"""Confirms the best tickets of a search with new seeds on the report rows, together with controls.
 
-What is confirmed was chosen before, by the summary alone; here report rows are seen for the first and only time.
+The tickets were chosen on the select rows. The report rows are used here for the first and only time.
 """
 
 import time
@@ -16,8 +16,8 @@ from tune_tickets.config.title import title
 from tune_tickets.data.task import TaskData, load_task
 from tune_tickets.engine.client import BrokerRunner, start_broker
 from tune_tickets.engine.inventory import in_use
-from tune_tickets.engine.runner import Runner
-from tune_tickets.engine.stage import Stage, StageKey
+from tune_tickets.engine.runner import Runner, unheard
+from tune_tickets.engine.stage import StageKey
 from tune_tickets.engine.store import Store
 from tune_tickets.errors import TicketsError
 from tune_tickets.methods.base import Flow, World
@@ -38,7 +38,7 @@ from tune_tickets.results.records import (
     TrialRecord,
 )
 from tune_tickets.search.observer import StageWatch
-from tune_tickets.search.preflight import preflight
+from tune_tickets.search.preflight import preflight, stage_key
 from tune_tickets.search.progress import Event, Note, TrialFinished, TrialStarted
 from tune_tickets.search.session import ray_session
 from tune_tickets.search.space import reference
@@ -46,7 +46,7 @@ from tune_tickets.search.space import reference
 
 @dataclass(frozen=True)
 class Contender:
-    """A model to be trained with every seed: a ticket by its mask, the whole model, or random tickets like one."""
+    """A model that is trained with every seed: a ticket, the whole model, or random tickets like one."""
 
     name: str
     kind: ModelKind
@@ -58,24 +58,30 @@ class Contender:
         """Train with the seed and measure on the rows of the world."""
         pipeline, method = Flow(self.settings, world, runner, training_seed=seed), self.settings.method
         if self.kind == "dense":
-            return pipeline.train_and_measure(None, _unheard)
+            return pipeline.train_and_measure(None, unheard)
         if self.kind == "random":
             assert self.ticket is not None
-            return pipeline.random_control(self.ticket, seed, _unheard)
+            return pipeline.random_control(self.ticket, seed, unheard)
         if not method.retrained:
-            # Taken as pruning leaves it: a mask has no meaning on other weights, so all is done anew.
-            return pipeline.find_ticket(_unheard)
-        return pipeline.train_and_measure(self.ticket, _unheard, self.settings.ablation)
+            # A ticket that is not retrained: its mask only fits its own weights, so everything is repeated.
+            return pipeline.find_ticket(unheard)
+        return pipeline.train_and_measure(self.ticket, unheard, self.settings.ablation)
 
     @property
     def title(self) -> str:
-        """What tables call it."""
+        """The title in tables."""
         method = {"dense": FineTune(), "random": RandomTicket()}.get(self.kind, self.settings.method)
         return title(self.settings.model_copy(update={"method": method}))
 
 
 def choose(summary: Summary, top: int) -> list[TrialRecord]:
-    """The tickets to confirm, best first by the objective on select rows: of a vector, those on the front."""
+    """Return the tickets to confirm, best first by the objective on select rows.
+
+    With a vector of objectives, only tickets of the front are chosen.
+
+    Raises:
+        TicketsError: No trial qualified.
+    """
     best = ranked(list(summary.trials))
     if not best:
         raise TicketsError(f"there is nothing to confirm: {summary.selected.reason}")
@@ -84,7 +90,7 @@ def choose(summary: Summary, top: int) -> list[TrialRecord]:
 
 
 def contenders(experiment: Experiment, chosen: Sequence[TrialRecord], rows: int) -> list[Contender]:
-    """The tickets, each followed by random ones like it, and the dense control."""
+    """Return the tickets, random tickets like each of them, and the dense control."""
     found = []
     for trial in chosen:
         assert trial.outcome is not None
@@ -99,11 +105,11 @@ def contenders(experiment: Experiment, chosen: Sequence[TrialRecord], rows: int)
 
 
 def check_masks(models: Sequence[Contender], store: Store) -> None:
-    """Whether the store holds every ticket."""
+    """Raise TicketsError if the store lacks one of the tickets."""
     for model in models:
         if model.ticket is not None and store.find(model.ticket.name, model.ticket.digest) is None:
             raise TicketsError(
-                f"the store {store.url} does not hold the ticket of {model.name}: "
+                f"the store {store.url} does not contain the ticket of {model.name}: "
                 "name the store of the search with --store"
             )
 
@@ -112,23 +118,17 @@ def _attacking(settings: Settings, rows: int) -> Settings:
     return settings.model_copy(update={"evaluation": settings.evaluation.model_copy(update={"rows": rows})})
 
 
-def _unheard(record: dict[str, Any]) -> None:
-    """Nobody is compared by single epochs here."""
-
-
 def report_world(world: World, data: TaskData, store: Store) -> World:
-    """The world in which models are measured on the report rows; they are trained on what they were before."""
+    """Return a world in which models are measured on the report rows. The training rows stay the same."""
     twins = tuple(replace(twin, select=twin.report) for twin in data.ood)
     reported = replace(data, train=(), select=data.report, ood=twins, ood_train=())
     keep_rows(store, reported)
     keep_twins(store, reported)
     return replace(
-        world, measured=_key(rows_stage(reported)), twins={twin.name: _key(twin_stage(twin)) for twin in twins}
+        world,
+        measured=stage_key(rows_stage(reported)),
+        twins={twin.name: stage_key(twin_stage(twin)) for twin in twins},
     )
-
-
-def _key(stage: Stage) -> StageKey:
-    return StageKey(stage.name, stage.digest, stage.digest)
 
 
 def confirm(
@@ -140,7 +140,23 @@ def confirm(
     rows: int | None,
     emit: Callable[[Event], None],
 ) -> Confirmation:
-    """Train and measure everything; what is in the store already is not computed again."""
+    """Train and measure the best tickets and their controls. Stored results are not computed again.
+
+    Args:
+        experiment: The experiment of the search.
+        summary: The summary of the search.
+        results: Its results folder.
+        top: How many tickets to confirm.
+        seeds: How many new seeds each is trained with.
+        rows: How many report rows to attack; None: as many as select rows in the search.
+        emit: Called with every event.
+
+    Returns:
+        All runs, with means, intervals and tests.
+
+    Raises:
+        TicketsError: No trial qualified, a ticket is missing, or there are too few report rows.
+    """
     started = time.monotonic()
     settings, store = experiment.settings, Store(results.store_url).answering(writing=True)
     data = load_task(settings.task, settings.seed)
@@ -149,7 +165,7 @@ def confirm(
     models = contenders(experiment, chosen, attacked)
     check_masks(models, store)
     world = report_world(preflight(experiment, store), data, store)
-    # Those behind the seed of the search, which has shaped what was chosen.
+    # Not the seed of the search, which influenced the choice.
     numbers = tuple((settings.seed + 1 + index) % 2**31 for index in range(seeds))
     with in_use(store, results.folder), ray_session(settings.resources, results.store_url) as room:
         if room is not None:
@@ -184,7 +200,7 @@ def _run_all(
     concurrency: int,
     emit: Callable[[Event], None],
 ) -> list[SeedRun]:
-    """All models and seeds, a few at once: each only waits for the broker, as trials do."""
+    """Run all models with all seeds, a few at the same time: each only waits for the broker."""
     pairs = [(model, seed) for seed in seeds for model in models]
     runners = [BrokerRunner(broker, store_url, f"{model.name}, seed {seed}") for model, seed in pairs]
     with ThreadPoolExecutor(max_workers=concurrency) as pool:

@@ -1,4 +1,4 @@
-"""The winner and the dense control after every epoch of their training, under real attacks (RobustT Fig. 4)."""
+"""Controls: the dense model, random tickets, and attacks after every epoch of training (RobustT Fig. 4)."""
 
 import threading
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 from tune_tickets.config import Experiment, Settings
 from tune_tickets.config.title import title
 from tune_tickets.engine.client import BrokerRunner
-from tune_tickets.engine.runner import StoreReader
+from tune_tickets.engine.runner import StoreReader, unheard
 from tune_tickets.engine.stage import StageKey
 from tune_tickets.engine.store import Store
 from tune_tickets.errors import StoreError, TicketsError
@@ -38,10 +38,11 @@ from tune_tickets.tickets.mask import StructuredMask
 
 _LOOK_SECONDS = 0.5
 Found = TypeVar("Found")
+Measured = TypeVar("Measured", Outcome, tuple[EpochFigures, ...])
 
 
 class DenseControl:
-    """The dense control under way beside the trials, which wait for the same stages when they are judged."""
+    """Measures the dense control while the trials run. They wait for the same stages when they are judged."""
 
     def __init__(self, context: TrialContext, broker: Any, emit: Callable[[Event], None]) -> None:  # noqa: ANN401
         self._context = context
@@ -54,20 +55,20 @@ class DenseControl:
             self._thread.start()
 
     def result(self, ended: Callable[[], bool]) -> ControlRecord | None:
-        """The control, if it is wanted and could be measured; waits for it until the search has `ended`.
+        """Return the control, or None if it is switched off or failed. Waits for it until the search has `ended`.
 
-        What earlier sessions have measured is there also when this one may not spend anything.
+        After that, a control that earlier sessions have measured is still read from the store.
         """
         while self._wanted and self._thread.is_alive() and not ended():
             self._thread.join(timeout=_LOOK_SECONDS)
         if self._record is None and self._wanted:
-            pipeline = reading(self._context, reference(self._context.experiment))
+            pipeline = _reading(self._context, reference(self._context.experiment))
             with suppress(TicketsError):
-                self._record = control_record("dense", 0, pipeline.dense_control(lambda record: None), pipeline)
+                self._record = control_record("dense", 0, pipeline.dense_control(unheard), pipeline)
         return self._record
 
     def close(self) -> None:
-        """Stop waiting; nothing of ours may ask Ray for anything once the session is over."""
+        """Stop waiting: no thread may call Ray after the session has ended."""
         self._runner.stop()
         if self._wanted:
             self._thread.join(timeout=10.0)
@@ -76,21 +77,21 @@ class DenseControl:
         self._emit(TrialStarted("dense", {}))
         try:
             pipeline = Flow(reference(self._context.experiment), self._context.world, self._runner)
-            outcome = pipeline.dense_control(lambda record: None)
+            outcome = pipeline.dense_control(unheard)
             self._record = control_record("dense", 0, outcome, pipeline)
             self._emit(TrialFinished("dense", "complete", None, headline(outcome.metrics())))
-        except Exception as error:  # the trials are judged without it, so they fail too, and say why
+        except Exception as error:  # the trials need it and fail too, with the same reason
             if not self._runner.stopped:
                 self._emit(TrialFinished("dense", "failed", None, {}, str(error)))
 
 
-def reading(context: TrialContext, settings: Settings) -> Flow:
-    """A pipeline that computes nothing, for what earlier sessions have left in the store."""
+def _reading(context: TrialContext, settings: Settings) -> Flow:
+    """Return a flow that computes nothing and only reads the store."""
     return Flow(settings, context.world, StoreReader(context.store_url))
 
 
-def measured_at_once(jobs: Iterable[Callable[[], Found | None]], number: int) -> list[Found]:
-    """What the jobs find, in their order, `number` of them under way at once: they only wait for stages."""
+def _at_once(jobs: Iterable[Callable[[], Found | None]], number: int) -> list[Found]:
+    """Run the jobs, `number` at the same time, and return their results in order, without None."""
     with ThreadPoolExecutor(number, thread_name_prefix="control") as pool:
         return [found for found in pool.map(lambda job: job(), jobs) if found is not None]
 
@@ -98,7 +99,7 @@ def measured_at_once(jobs: Iterable[Callable[[], Found | None]], number: int) ->
 def control_record(
     kind: Literal["dense", "random"], seed: int, outcome: Outcome, pipeline: Flow, like: str | None = None
 ) -> ControlRecord:
-    """A control as it is written down, with the stages that its pipeline has noted."""
+    """Return the record of a control, with the stages of its flow."""
     return ControlRecord(
         kind=kind,
         seed=seed,
@@ -117,29 +118,31 @@ def random_controls(
     emit: Callable[[Event], None],
     ended: Callable[[], bool],
 ) -> list[ControlRecord]:
-    """Random tickets like those that `controls.random_of` names, each trained as its trial was; the winner's first.
+    """Measure random tickets like those of `controls.random_of`, each trained like its trial.
 
-    One that fails is left out and said to; none is begun, or waited for, once the search has `ended`, but those in the
-    store are read.
+    Failed controls are reported and skipped. No control starts after the search has `ended`, but stored ones are read.
+
+    Returns:
+        The controls; those of the winner first.
     """
     settings = context.experiment.settings
     winner = ranked(trials)[:1]
     like = matched(context.experiment, trials, Store(context.store_url))
     own, others = [trial for trial in like if trial in winner], [trial for trial in like if trial not in winner]
     seeds = range(settings.controls.random_seeds)
-    # Every ticket gets its first before any gets its second: a budget that ends then leaves a whole line.
+    # First one control per ticket, then the second ones: if the budget ends, every ticket has a control.
     order = [(trial, seed) for trial in own for seed in seeds] + [(trial, seed) for seed in seeds for trial in others]
     jobs = [
         partial(_control, context, broker, trial, seed, None if trial in own else trial.id, emit, ended)
         for trial, seed in order
     ]
-    return measured_at_once(jobs, settings.search.concurrency)
+    return _at_once(jobs, settings.search.concurrency)
 
 
 def matched(experiment: Experiment, trials: list[TrialRecord], store: Store) -> list[TrialRecord]:
-    """The trials whose tickets get random ones like them: the winner, then others; of equal counts the best ranked.
+    """Return the trials that get random controls: the winner, then others. Of equal tickets, only the best counts.
 
-    Beside the winner none that is random itself or ablated: a random one like it would be no other control.
+    Except for the winner, random and ablated tickets are skipped: a random ticket like them is not a new control.
     """
     best, which = ranked(trials), experiment.settings.controls.random_of
     rest = [trial for trial in trials if trial.status == "complete" and trial not in best]
@@ -159,7 +162,7 @@ def _plain(experiment: Experiment, trial: TrialRecord) -> bool:
 
 
 def _counts(outcome: Outcome, store: Store) -> Hashable:
-    """How much a ticket keeps in every layer or matrix; of a mask that cannot be read, which it is."""
+    """Return how much a ticket keeps in every layer or matrix. If its mask cannot be read, return its digest."""
     assert outcome.draw_digest is not None
     try:
         mask = stored_mask(outcome.draw_digest, store)
@@ -181,22 +184,36 @@ def _control(
     emit: Callable[[Event], None],
     ended: Callable[[], bool],
 ) -> ControlRecord | None:
-    settings = context.experiment.at(trial.params)
+    name, settings = ControlRecord.named(seed, like), context.experiment.at(trial.params)
+    found = _computed(context, broker, name, settings, lambda flow: _measured(flow, trial, seed), emit, ended)
+    return None if found is None else control_record("random", seed, *found, like)
+
+
+def _computed(
+    context: TrialContext,
+    broker: Any,  # noqa: ANN401 - an actor handle
+    name: str,
+    settings: Settings,
+    ask: Callable[[Flow], Measured],
+    emit: Callable[[Event], None],
+    ended: Callable[[], bool],
+) -> tuple[Measured, Flow] | None:
+    """Return what `ask` finds, and its flow; None if it fails. After the search has `ended`, only read the store."""
     if ended():
-        pipeline = reading(context, settings)
+        stored = _reading(context, settings)
         with suppress(TicketsError):
-            return control_record("random", seed, _measured(pipeline, trial, seed), pipeline, like)
+            return ask(stored), stored
         return None
-    name = ControlRecord.named(seed, like)
     emit(TrialStarted(name, {}))
-    pipeline = Flow(settings, context.world, BrokerRunner(broker, context.store_url, name, ended))
+    flow = Flow(settings, context.world, BrokerRunner(broker, context.store_url, name, ended))
     try:
-        measured = _measured(pipeline, trial, seed)
-    except Exception as error:  # hours of search are not given up for a control
+        found = ask(flow)
+    except Exception as error:  # a failed control must not end the search
         emit(TrialFinished(name, "interrupted" if ended() else "failed", None, {}, str(error)))
         return None
-    emit(TrialFinished(name, "complete", None, headline(measured.metrics())))
-    return control_record("random", seed, measured, pipeline, like)
+    last = found[-1] if isinstance(found, tuple) else found
+    emit(TrialFinished(name, "complete", None, headline(last.metrics())))
+    return found, flow
 
 
 def _measured(pipeline: Flow, trial: TrialRecord, seed: int) -> Outcome:
@@ -205,18 +222,18 @@ def _measured(pipeline: Flow, trial: TrialRecord, seed: int) -> Outcome:
     assert key is not None
     others = {transfer.name: _drawn(transfer.outcome) for transfer in trial.outcome.transfers}
     transfers = {task: drawn for task, drawn in others.items() if drawn is not None}
-    return pipeline.random_control(key, seed, lambda record: None, transfers)
+    return pipeline.random_control(key, seed, unheard, transfers)
 
 
 def _drawn(outcome: Outcome) -> StageKey | None:
-    """Where the mask of a ticket lies; None for the whole model."""
+    """Return the key of the mask of a ticket; None for the whole model."""
     if outcome.draw_digest is None or outcome.mask is None:
         return None
     return StageKey("draw", outcome.draw_digest, outcome.mask)
 
 
-AS_IT_IS = "the ticket is taken as pruning leaves it: it was not trained in epochs of its own"
-LOST = "the store no longer tells how it was trained"
+AS_IT_IS = "the method does not retrain its tickets, so there are no epochs"
+LOST = "the store no longer has the recipe of its training"
 
 
 @dataclass(frozen=True)
@@ -235,7 +252,10 @@ def epoch_records(
     emit: Callable[[Event], None],
     ended: Callable[[], bool],
 ) -> list[EpochsRecord]:
-    """Both models, each trained once more by the stage that trained it. One that fails is left out and said to."""
+    """Attack the winner and the dense control after every epoch. Their stages train them again for this.
+
+    Failed models are reported and skipped.
+    """
     experiment = context.experiment
     models = []
     if winner is not None and winner.outcome is not None:
@@ -244,7 +264,7 @@ def epoch_records(
         if control.kind == "dense":
             models.append(_Model(control.name, control.title, reference(experiment), control.outcome))
     jobs = [partial(_epochs, context, broker, model, emit, ended) for model in models]
-    return measured_at_once(jobs, experiment.settings.search.concurrency)
+    return _at_once(jobs, experiment.settings.search.concurrency)
 
 
 def _epochs(
@@ -259,22 +279,11 @@ def _epochs(
         reason = LOST if stage is None else AS_IT_IS
         emit(Note(f"{model.name} was not attacked epoch by epoch: {reason}"))
         return EpochsRecord(model=model.name, title=model.title, left_out=reason)
-    if ended():  # what earlier sessions have measured is there all the same
-        pipeline = reading(context, model.settings)
-        with suppress(TicketsError):
-            return _record(model, pipeline.after_every_epoch(stage, model.outcome), pipeline)
-        return None
     name = f"epochs of {model.name}"
-    emit(TrialStarted(name, {}))
-    pipeline = Flow(model.settings, context.world, BrokerRunner(broker, context.store_url, name, ended))
-    try:
-        found = pipeline.after_every_epoch(stage, model.outcome)
-    except Exception as error:  # hours of search are not given up for a picture
-        emit(TrialFinished(name, "interrupted" if ended() else "failed", None, {}, str(error)))
+    found = _computed(
+        context, broker, name, model.settings, lambda flow: flow.after_every_epoch(stage, model.outcome), emit, ended
+    )
+    if found is None:
         return None
-    emit(TrialFinished(name, "complete", None, headline(found[-1].metrics())))
-    return _record(model, found, pipeline)
-
-
-def _record(model: _Model, found: tuple[EpochFigures, ...], pipeline: Flow) -> EpochsRecord:
-    return EpochsRecord(model=model.name, title=model.title, epochs=found, stages=tuple(pipeline.stages))
+    epochs, flow = found
+    return EpochsRecord(model=model.name, title=model.title, epochs=epochs, stages=tuple(flow.stages))

@@ -1,4 +1,4 @@
-"""The driver's eye on Ray Tune: turns callbacks into trial records, MLflow runs and events."""
+"""Watches Ray Tune: turns its callbacks into trial records, MLflow runs and events, and stops it at its budget."""
 
 import json
 import math
@@ -32,12 +32,12 @@ from tune_tickets.tracking.protocol import AnyTracker
 
 _HOUR = 3600.0
 _LEAST_SECONDS = 1.0
-"""Between two looks at the clock: Tune asks many times a second."""
+"""Shortest time between two updates: Tune asks many times per second."""
 KINDS = ("gpu_hours", "cpu_hours", "wall_clock_hours", "money")
 
 
 class Ledger:
-    """Adds up the time that stages compute, and the time and nodes between two looks; every look is on disk."""
+    """Adds up what the search has spent, over all sessions. Every update is written to disk."""
 
     def __init__(
         self,
@@ -51,16 +51,16 @@ class Ledger:
         self._resources = settings.resources
         self._path, self._nodes, self._clock = path, nodes, clock
         self._looked = clock()
-        self._looking = threading.Lock()  # controls look from threads of their own
+        self._looking = threading.Lock()  # controls call this from their own threads
         self.spent = dict.fromkeys(KINDS, 0.0) | _read(path)
 
     def charge(self, seconds: float) -> None:
-        """Add what stages held in this time, finished or not: a stage cut off has cost as much as any other."""
+        """Add the resources of stages for this time, finished or not."""
         self.spent["gpu_hours"] += seconds * self._resources.gpus / _HOUR
         self.spent["cpu_hours"] += seconds * self._resources.cpus / _HOUR
 
     def exhausted(self) -> str | None:
-        """Which limit is reached, in words; None while there is something left."""
+        """Return which limit is reached, as text; None if none is."""
         self._look()
         for name, limit in self._limits.items():
             if self.spent[name] >= limit:
@@ -68,7 +68,7 @@ class Ledger:
         return None
 
     def close(self) -> None:
-        """Keep the time since the last look."""
+        """Add the time since the last update."""
         self._look(least=0.0)
 
     def _look(self, least: float = _LEAST_SECONDS) -> None:
@@ -90,17 +90,17 @@ def _read(path: Path) -> dict[str, float]:
         return {name: float(value) for name, value in json.loads(path.read_text(encoding="utf-8")).items()}
     except (ValueError, TypeError, AttributeError):
         raise TicketsError(
-            f"{path} is damaged: what the search has spent cannot be told. Correct it by hand, or remove it to count "
-            "from 0 again"
+            f"{path} is damaged, so the cost of the search so far is unknown. Correct it by hand, or remove it to "
+            "count from 0 again"
         ) from None
 
 
 _SECONDS = 1.0
-"""Between two looks: where every core computes, each look takes time from a stage."""
+"""Time between two requests to the broker. Each request takes time from a stage."""
 
 
 class StageWatch:
-    """Runs from `with` to its end. `label` turns the name of a waiter into what people call it."""
+    """Emits events about running stages, inside its `with` block."""
 
     def __init__(
         self,
@@ -109,7 +109,14 @@ class StageWatch:
         emit: Callable[[Event], None],
         charge: Callable[[float], None] | None = None,
     ) -> None:
-        """`charge` is told how many seconds stages have computed since it was told last."""
+        """Prepare the watch.
+
+        Args:
+            broker: The actor handle of the broker.
+            label: Returns the trial number or the name for a waiter of the broker; None: it is not shown.
+            emit: Called with every event.
+            charge: Called with the seconds that stages have computed since the last call.
+        """
         self._broker = broker
         self._label = label
         self._emit = emit
@@ -133,7 +140,7 @@ class StageWatch:
             self._look()
 
     def _look(self) -> None:
-        with suppress(Exception):  # the view is a convenience: a broker restarting must not end the search
+        with suppress(Exception):  # only a view: a broker that restarts must not end the search
             self._tell(ray.get(self._broker.snapshot.remote(), timeout=5.0))
             if self._charge is not None:
                 self._charge(ray.get(self._broker.take_seconds.remote(), timeout=5.0))
@@ -163,7 +170,7 @@ _NOT_METRICS = {"stage", "step", "epoch"}
 
 
 class Stopper(Unpickled, tune.Stopper):
-    """Ends the search when asked to: by Ctrl-C, after too many failures in a row, or when the budget is spent."""
+    """Ends the search after Ctrl-C, after too many failures in a row, or when the budget is spent."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.reason: str | None = None
@@ -171,18 +178,18 @@ class Stopper(Unpickled, tune.Stopper):
         self.out_of_budget = False
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """Single trials are ended by the scheduler, not here."""
+        """Return False: the scheduler stops single trials."""
         return False
 
     def stop_all(self) -> bool:
-        """Whether the whole search is to end."""
+        """Return whether the whole search must end."""
         if self.reason is None and (spent := self.ledger.exhausted()):
             self.reason, self.out_of_budget = spent, True
         return self.reason is not None
 
 
 class Observer(Unpickled, tune.Callback):
-    """Keeps the records of trials; everything it learns is on disk before the next trial is proposed."""
+    """Keeps the records of trials. Each is on disk before the next trial is proposed."""
 
     def __init__(
         self,
@@ -202,20 +209,21 @@ class Observer(Unpickled, tune.Callback):
         self._emit = emit
         self._stopper = stopper
         self._started: dict[str, float] = {}
+        self._running: dict[str, Trial] = {}
         self._last: dict[str, dict[str, Any]] = {}
         self._rungs: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
         self._failures = 0
         self._tell_values: Callable[[tuple[float, ...]], None] | None = None
 
     def recall(self, records: Iterable[TrialRecord]) -> None:
-        """Go on from what earlier sessions have finished; what one of them could not tell MLflow any more is told."""
+        """Take over the trials of earlier sessions, and log those to MLflow that are missing there."""
         for record in records:
             self.trials[record.id] = record
             if not self._tracker.has_ended(record.id):
                 self._tracker.finish_trial(record, self._artifacts(record, self._experiment.at(record.params)))
 
     def follow(self, tell: Callable[[tuple[float, ...]], None]) -> None:
-        """Tell there what finished trials have reached, those of earlier sessions first: others must beat them."""
+        """Call `tell` with the values of every finished trial, for the early exit of others."""
         self._tell_values = tell
         for trial in self.trials.values():
             if trial.status == "complete" and trial.values is not None:
@@ -226,14 +234,14 @@ class Observer(Unpickled, tune.Callback):
             self._tell_values(values)
 
     def number_of(self, trial_id: str) -> int:
-        """The number under which people know a trial."""
+        """Return the number of a trial in tables and records."""
         return self._searcher.number(trial_id)
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:  # noqa: ANN401
-        """A trial begins (or begins again on another actor)."""
+        """Report a new trial. Nothing happens if it restarts on another actor."""
         if trial.trial_id in self._started:
             return
-        self._started[trial.trial_id] = time.monotonic()
+        self._started[trial.trial_id], self._running[trial.trial_id] = time.monotonic(), trial
         number = self.number_of(trial.trial_id)
         self._tracker.start_trial(name_of(number), number, trial.config)
         self._emit(TrialStarted(number, trial.config))
@@ -246,7 +254,7 @@ class Observer(Unpickled, tune.Callback):
         result: dict[str, Any],
         **info: Any,  # noqa: ANN401
     ) -> None:
-        """A record of a stage, or the last word of a trial."""
+        """Take a record of a stage, or the last report of a trial."""
         self._last[trial.trial_id] = result
         if PROBE in result:
             self._rungs[trial.trial_id].append((int(result[EPOCH]), float(result[PROBE])))
@@ -254,7 +262,7 @@ class Observer(Unpickled, tune.Callback):
             self._pass_on(self.number_of(trial.trial_id), result["record"])
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:  # noqa: ANN401
-        """A trial ran to its end, or the scheduler ended it, or its last word is of an error."""
+        """Record a trial that ended by itself, by the scheduler, or with an error in its last report."""
         last = self._last.get(trial.trial_id, {})
         if FAILED in last:
             self._fail(trial)
@@ -266,24 +274,24 @@ class Observer(Unpickled, tune.Callback):
         self._finish(trial, "complete" if values is not None else "pruned", last, values)
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:  # noqa: ANN401
-        """The process of a trial died, more often than it may."""
+        """Record a trial whose process died too often."""
         self._fail(trial)
 
     def on_trial_recover(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:  # noqa: ANN401
-        """The process of a trial died and another takes its place: all is told once more, from the store."""
+        """Forget the epochs of a trial whose process died: the new process repeats them from the store."""
         self._rungs.pop(trial.trial_id, None)
 
     def _fail(self, trial: Trial) -> None:
-        """Several in a row end the search."""
+        """Record a failure. Several in a row end the search."""
         self._finish(trial, "failed", self._last.get(trial.trial_id, {}), None)
         self._failures += 1
         if self._failures >= self._experiment.settings.search.failures_in_a_row and self._stopper.reason is None:
             self._stopper.reason = f"{self._failures} trials in a row failed"
 
-    def close(self, trials: list[Trial]) -> None:
-        """Record the trials that were cut off when the search ended."""
-        for trial in trials:
-            if trial.trial_id in self._started and name_of(self.number_of(trial.trial_id)) not in self.trials:
+    def close(self) -> None:
+        """Record the trials that were running when the search ended."""
+        for trial in self._running.values():
+            if name_of(self.number_of(trial.trial_id)) not in self.trials:
                 self._finish(trial, "interrupted", self._last.get(trial.trial_id, {}), None)
 
     def _pass_on(self, number: int, record: dict[str, Any]) -> None:
@@ -329,8 +337,8 @@ class Observer(Unpickled, tune.Callback):
             seconds=time.monotonic() - self._started.get(trial.trial_id, time.monotonic()),
         )
         self.trials[record.id] = record
-        if status != "interrupted":  # those are taken up again when the search is resumed
-            # In this order: what was told can be told again from the record, but not the other way round.
+        if status != "interrupted":  # these run again when the search is resumed
+            # In this order: Optuna can be told again from the record, but not the other way round.
             self._results.add_trial(record)
             self._searcher.tell(trial.trial_id, record)
         self._tracker.finish_trial(record, self._artifacts(record, settings))
@@ -348,7 +356,7 @@ def _stages(result: dict[str, Any]) -> tuple[StageRecord, ...]:
 
 
 def name_of(number: int) -> str:
-    """The stable id of a trial: the same in every session of an experiment."""
+    """Return the id of a trial, which is the same in every session of an experiment."""
     return f"t{number:03d}"
 
 
@@ -356,4 +364,4 @@ def _error(trial: Trial, result: dict[str, Any]) -> str:
     if FAILED in result:
         return str(result[FAILED])
     cause = trial.get_pickled_error()
-    return f"the trial's process ended: {cause}" if cause is not None else "the trial's process ended without a word"
+    return f"the trial's process ended: {cause}" if cause is not None else "the trial's process ended without an error"

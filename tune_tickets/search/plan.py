@@ -1,4 +1,4 @@
-"""What a planned search is likely to spend, in the units of `search.budget`, from earlier stages on the store."""
+"""Estimates what a search will cost, in the units of `search.budget`, from earlier stages in the store."""
 
 import os
 from collections import Counter, defaultdict
@@ -22,18 +22,19 @@ from tune_tickets.search.space import reference, trial_options, trials_wanted, w
 
 @dataclass(frozen=True)
 class _Measured:
-    """An earlier stage: seconds in its steps, their number, and seconds beside them."""
+    """An earlier stage: the number of its steps, the seconds in them, and the other seconds."""
 
     model: str | None
     steps: float | None
     stepping: float
-    beside: float
+    other: float
 
 
 def expected_seconds(store: Store, entries: list[Entry], name: str, work: Work, model: str | None) -> float | None:
-    """Seconds of one stage: its steps at the measured pace; the mean of earlier stages where steps are not counted.
+    """Return the expected seconds of one stage; None if no stage of this kind has run.
 
-    The pace is that of the same model, if it ever ran here, else of all models. None if no such stage has run.
+    Steps are multiplied with the measured seconds per step, of the same model if possible. For stages without steps,
+    it is the mean of earlier ones.
     """
     found = [measured for entry in entries if entry.name == name for measured in _measured(store, entry)]
     found = [measured for measured in found if measured.model == model] or found
@@ -41,9 +42,9 @@ def expected_seconds(store: Store, entries: list[Entry], name: str, work: Work, 
         return None
     counted = [measured for measured in found if measured.steps]
     if work.steps is None or not counted:
-        return mean(measured.stepping + measured.beside for measured in found)
+        return mean(measured.stepping + measured.other for measured in found)
     pace = sum(measured.stepping for measured in counted) / sum(measured.steps or 0.0 for measured in counted)
-    return work.steps * pace + mean(measured.beside for measured in found)
+    return work.steps * pace + mean(measured.other for measured in found)
 
 
 def _measured(store: Store, entry: Entry) -> Iterator[_Measured]:
@@ -56,7 +57,7 @@ def _measured(store: Store, entry: Entry) -> Iterator[_Measured]:
 
 
 def _steps(store: Store, result: StageResult) -> tuple[float | None, float]:
-    """How many steps a stage has gone through, and how long these took."""
+    """Return how many steps a stage has computed, and how long they took."""
     kind, data = kind_of_stage(result.key.name), _upstream(store, result.key, "data")
     if kind is None:
         return None, result.seconds
@@ -80,7 +81,7 @@ def _upstream(store: Store, key: StageKey, role: str) -> StageKey | None:
 
 
 def _written(store: Store, key: StageKey) -> dict[str, Any]:
-    """What was written of how a result is computed; what an older release has written will do as well."""
+    """Return the recipe stored with a result; {} if there is none. Recipes of older releases are read too."""
     try:
         return dict(store.read_json(store.path("stage", key.name, key.digest, key.goal_digest)) or {})
     except (StoreError, TypeError, ValueError):
@@ -89,37 +90,37 @@ def _written(store: Store, key: StageKey) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class PlannedStage:
-    """One kind of stage over the whole search."""
+    """All stages of one kind in a search."""
 
     name: str
     asked: int
     cached: int | None
-    """None if it cannot be told: results are found by what they depend on, and not all of that could be seen."""
+    """None if unknown, because data or model could not be read."""
     work: str
     seconds: float | None
-    """Of one such stage, at the measured pace of earlier ones in the store; None if there were none."""
+    """Expected seconds of one stage; None if none was measured yet."""
 
     @property
     def left(self) -> int:
-        """How many are to be computed at most."""
+        """The largest number that must be computed."""
         return self.asked - (self.cached or 0)
 
     @property
     def cost(self) -> float | None:
-        """Computing seconds of what is left, if known."""
+        """The seconds to compute what is left, if known."""
         return 0.0 if not self.left else None if self.seconds is None else self.left * self.seconds
 
 
 def plan(experiment: Experiment, world: World | None, store: Store, train_rows: int | None) -> list[PlannedStage]:
-    """Walk the flow of all trials and controls without computing anything.
+    """Walk through the flow of all trials and controls without computing anything.
 
-    The numbers are upper bounds: trials share what they can, and ASHA stops some early.
+    The numbers are upper bounds: trials share stages, and ASHA stops some trials early.
 
     Args:
-        experiment: the experiment.
-        world: what was found out about data and model; None if not all of it could be read.
-        store: where results of earlier searches are.
-        train_rows: the number of training rows; without it work is counted in epochs.
+        experiment: The experiment.
+        world: The identities of data and model; None if not all of them could be read.
+        store: The store with results of earlier searches.
+        train_rows: The number of training rows; if None, work is counted in epochs.
 
     Returns:
         One entry per kind of stage, in the order of the flow.
@@ -141,7 +142,7 @@ def plan(experiment: Experiment, world: World | None, store: Store, train_rows: 
 
 
 class _Walk:
-    """Counts what the trials and controls of a search ask for."""
+    """Counts the stages that the trials and controls of a search need."""
 
     def __init__(self, experiment: Experiment, world: World | None, store: Store, train_rows: int | None) -> None:
         self._experiment = experiment
@@ -154,7 +155,7 @@ class _Walk:
         self.kinds: dict[str, type[Stage]] = {}
 
     def trials(self) -> None:
-        """The warm starts as they are, and at most as many stages for every trial beyond them."""
+        """Add the warm starts, and for every other trial the largest number of stages that one can need."""
         wanted = trials_wanted(self._experiment)
         points = warm_starts(self._experiment)[:wanted]
         if not self._experiment.domains:
@@ -164,7 +165,7 @@ class _Walk:
         self._most(trial_options(self._experiment), wanted - len(points), cached=False)
 
     def controls(self) -> None:
-        """The dense control, random tickets, and both models after every epoch."""
+        """Add the dense control, random tickets, and the attacks after every epoch."""
         controls, dense = self._experiment.settings.controls, reference(self._experiment)
         if controls.dense:
             self._add(self._walked(dense, lambda flow: flow.dense_control(unheard)))
@@ -177,7 +178,7 @@ class _Walk:
                 self._add(self._walked(dense, _epochs))
 
     def _most(self, points: Sequence[Mapping[str, Scalar]], times: int, cached: bool = True) -> None:
-        """Add the walk of a trial that is known up to these options: of each kind of stage, as many as any asks for."""
+        """Add a trial with these options: of each kind of stage, the largest number that an option needs."""
         walked = [
             self._walked(self._experiment.at(dict(point)), lambda flow: flow.find_ticket(unheard)) for point in points
         ]
@@ -209,7 +210,7 @@ class _Walk:
         return runner
 
     def _note(self, runner: DryRunner) -> None:
-        """The work of a kind is that of its most expensive stage."""
+        """Keep the most expensive work of each kind of stage."""
         for stage in runner.asked:
             self.kinds[stage.name] = type(stage)
             work, known = stage.work(self._sizes), self.work.get(stage.name)
@@ -223,7 +224,7 @@ def _random(flow: Flow) -> None:
 
 
 def _epochs(flow: Flow) -> None:
-    """The winner, or the dense control, after every epoch but the last, which is measured already."""
+    """Walk through the epochs of the winner or the dense control, except the last, which is measured already."""
     before = DryRunner(None)
     final = Flow(flow.settings, flow.world, before).dense_control(unheard)
     [trained, *_] = [stage for stage in before.asked if isinstance(stage, Retrain)]
@@ -232,7 +233,7 @@ def _epochs(flow: Flow) -> None:
 
 
 def _imagined(settings: Settings) -> World:
-    """A world to plan with if the data or the model cannot be read: nothing can be found in a store by it."""
+    """Return a world to plan with if data or model cannot be read. It matches nothing in a store."""
     key = StageKey("", "", "")
     return World(
         data=key,
@@ -259,10 +260,10 @@ _HOUR = 3600.0
 
 
 def estimate(stages: Sequence[PlannedStage], settings: Settings) -> dict[str, float] | None:
-    """Hours and money of what is left at most; None if a kind of stage was never measured.
+    """Return the hours and the money of what is left, at most; None if a kind of stage was never measured.
 
-    Rough: the measured pace of earlier stages of a kind, for all that is planned of it. On a cluster every stage is
-    taken to have a node of its own, which is the dearest way; here, no more run at once than this machine has CPUs for.
+    On a cluster, one node per stage is assumed, which is the most expensive case. Locally, as many stages run at the
+    same time as this machine has CPUs.
     """
     costs = [stage.cost for stage in stages]
     seconds = sum(cost for cost in costs if cost is not None)
@@ -280,7 +281,7 @@ def estimate(stages: Sequence[PlannedStage], settings: Settings) -> dict[str, fl
 
 
 def _at_once(settings: Settings) -> int:
-    """How many stages run side by side at least, once there are enough of them."""
+    """Return how many stages run at the same time, at least."""
     concurrency = settings.search.concurrency
     if settings.resources.address:
         return concurrency
@@ -288,18 +289,18 @@ def _at_once(settings: Settings) -> int:
 
 
 def estimate_lines(stages: Sequence[PlannedStage], settings: Settings) -> list[str]:
-    """The same in words, and what the budget says to it."""
+    """Return the estimate as text, and whether the budget is enough."""
     limits = settings.search.budget.limits()
     found = estimate(stages, settings)
     if found is None:
         unknown = ", ".join(stage.name for stage in stages if stage.cost is None)
         stops = "; the search stops at its budget" if limits else ""
-        return [f"Cost unknown: {unknown} never ran on this store. It is known after the first trial{stops}."]
+        return [f"Cost unknown: {unknown} never ran on this store. The first trial gives an estimate{stops}."]
     shown = ", ".join(f"{value:.3g} {name.replace('_', ' ')}" for name, value in found.items())
     where = "a node per stage" if settings.resources.address else "on this machine"
     lines = [f"Rough estimate from the measured steps of earlier stages: at most {shown} ({where})."]
     for name, limit in limits.items():
         if found[name] > limit:
             share = 100.0 * limit / found[name]
-            lines.append(f"The budget of {limit:g} {name.replace('_', ' ')} may end it after {share:.0f}% of that.")
+            lines.append(f"The budget of {limit:g} {name.replace('_', ' ')} may stop it after {share:.0f}% of that.")
     return lines

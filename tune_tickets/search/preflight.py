@@ -1,4 +1,4 @@
-"""Checks before anything is spent: the rows, the backbone, the threat models, and what a trial could ask of them."""
+"""Checks before anything is computed: rows, backbone, threat models, and every setting that a trial could draw."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -38,14 +38,15 @@ from tune_tickets.models.loading import given_mask
 from tune_tickets.models.source import backbone_fingerprint
 from tune_tickets.results.metrics import objective_names
 from tune_tickets.results.objective import falling
+from tune_tickets.results.records import ThreatRecord
 from tune_tickets.search.space import trial_options, trials_wanted, warm_starts
 from tune_tickets.tickets.drawing import cut_count
 from tune_tickets.tickets.unstructured import Mask
-from tune_tickets.tracking.inputs import RowsRecord, SearchInputs, ThreatInput
+from tune_tickets.tracking.protocol import RowsRecord, SearchInputs
 
 
 def further_rows(settings: Settings, unseen: list[str]) -> dict[str, TaskData]:
-    """The rows of every task under `transfer`, by name; what is out of reach is added to `unseen`."""
+    """Return the rows of every task under `transfer`, by name. Unreachable ones are added to `unseen`."""
     found = {}
     for name, other in settings.transfer.items():
         try:
@@ -56,12 +57,12 @@ def further_rows(settings: Settings, unseen: list[str]) -> dict[str, TaskData]:
 
 
 def texts_searched_on(experiment: Experiment, unseen: list[str]) -> dict[str, tuple[str, ...]]:
-    """The texts of every corpus a trial could search on, by its name; what is out of reach is added to `unseen`."""
+    """Return the texts of every corpus that a trial could use, by name. Unreachable ones are added to `unseen`."""
     found: dict[str, tuple[str, ...]] = {}
     for method in (experiment.at(point).method for point in trial_options(experiment)):
         for name, reason in method.not_searchable.items():
             if f"method.{name}" in experiment.domains:
-                message = f"cannot be searched: {reason}; give a number"
+                message = f"cannot be searched: {reason}; set a number"
                 raise experiment.source.error(split(f"method.{name}"), message)
         corpus = method.text_corpus
         if corpus is None or corpus in found:
@@ -76,7 +77,7 @@ def texts_searched_on(experiment: Experiment, unseen: list[str]) -> dict[str, tu
 
 
 def check_labels(experiment: Experiment, data: TaskData | None, transfers: Mapping[str, TaskData]) -> None:
-    """A mask that covers the classifier too fits only tasks with as many labels."""
+    """Raise ConfigError if a mask covers the classifier, but the tasks differ in their number of labels."""
     domain = experiment.domains.get("method.kind")
     kinds = [str(kind) for kind in domain.corners()] if domain is not None else [experiment.settings.method.kind]
     covering = [kind for kind in kinds if method_type(kind).masks_classifier]
@@ -86,13 +87,13 @@ def check_labels(experiment: Experiment, data: TaskData | None, transfers: Mappi
         if len(other.labels) != len(data.labels):
             raise experiment.source.error(
                 ("transfer", name),
-                f"the task has {len(other.labels)} labels and the main one {len(data.labels)}, but the mask of method "
-                f"{covering[0]} covers the classifier as well: take tasks with as many labels, or another method",
+                f"the task has {len(other.labels)} labels and the main one {len(data.labels)}, but masks of the method "
+                f"{covering[0]} cover the classifier too: use tasks with equally many labels, or another method",
             )
 
 
 def check_lengths(experiment: Experiment) -> None:
-    """Whether the backbone has positions for the texts of every task and for the blocks of a search."""
+    """Check that the backbone has enough positions for every task and for the blocks of a corpus."""
     model = experiment.settings.model
     for name, other in experiment.settings.transfer.items():
         inspect_backbone(model, other.task.max_length, f"transfer.{name}.task.max_length")
@@ -102,7 +103,7 @@ def check_lengths(experiment: Experiment) -> None:
 
 
 def search_inputs(settings: Settings, world: World, store: Store) -> SearchInputs:
-    """Read back from the store what preflight has put there."""
+    """Return the rows and threat models of a search, as `preflight` stored them."""
     rows = list(_rows(settings.task, world.data, store))
     for name, key in world.transfers.items():
         rows += _rows(settings.transfer[name].task, key, store)
@@ -120,36 +121,36 @@ def _rows(task: Task, key: StageKey, store: Store) -> Iterator[RowsRecord]:
         yield RowsRecord(name, context, digest, task.source, len(examples), found.columns, found.labels)
 
 
-def _threat(threat: ThreatModel) -> ThreatInput:
-    return ThreatInput(threat.name, threat.fingerprint, dict(threat.resources))
+def _threat(threat: ThreatModel) -> ThreatRecord:
+    return ThreatRecord(name=threat.name, fingerprint=threat.fingerprint, resources=dict(threat.resources))
 
 
 def measured(settings: Settings) -> tuple[str, ...]:
-    """The metrics with a direction that every finished trial has, by the metric table."""
+    """Return the metrics with a direction that every finished trial has."""
     threats = [threat.name for threat in threats_of(settings.evaluation)]
     return objective_names(threats, settings.task.twins, settings.transfer)
 
 
 def check_objective(experiment: Experiment) -> None:
-    """Refuse an objective made of what is not measured, or whose early exit could end a ticket that would win."""
+    """Raise ConfigError if the objective names an unknown metric, or if early exit could stop a winner."""
     settings = experiment.settings
     known = measured(settings)
     for place, metric in _named(settings):
         if metric not in known:
-            instead = ". For latency take flops, which is the same on every machine" if metric == "latency" else ""
+            instead = ". For latency use flops, which is the same on every machine" if metric == "latency" else ""
             raise experiment.source.error(
-                place, f"{metric!r} is not measured in this experiment; what is: {', '.join(known)}{instead}"
+                place, f"{metric!r} is not measured in this experiment. Known metrics: {', '.join(known)}{instead}"
             )
     if settings.evaluation.early_exit and (found := falling(settings.objective)):
         raise experiment.source.error(
             ("evaluation", "early_exit"),
-            f"cannot be exact under the constraint {found[0]}: a ticket may look hopeless before its last row is "
-            "attacked and meet it then. Set early_exit to false, or leave the constraint out",
+            f"is not exact with the constraint {found[0]}: a ticket that fails it now may meet it after its last "
+            "attacked row. Set early_exit to false, or remove the constraint",
         )
 
 
 def _named(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
-    """Every metric the objective reads, and where it is named."""
+    """Yield every metric that the objective reads, and its key."""
     objective = settings.objective
     key = {"weighted": "weights", "constrained": "maximise"}.get(objective.kind, "metrics")
     for metric in objective.valued:
@@ -160,26 +161,39 @@ def _named(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a look found. What it could not see, because it is on the hub or not fetched, is in `unseen`, in words."""
+    """What `look` found. `unseen` says what could not be read, because it is on the hub or not fetched."""
 
     data: TaskData | None
     anatomy: Anatomy | None
     masks: dict[str, Mask]
-    """Those of the ticket files that a trial could name, by path."""
+    """Masks of the ticket files that a trial could read, by path."""
     threats: tuple[ThreatModel, ...]
     texts: tuple[str, ...] | None
-    """Those that a masked language model is fitted on, if an attack takes one."""
+    """Texts for the masked language model, if an attack uses one."""
     vectors: dict[str, WordVectors]
-    """Those of the fastText files that a bias model could name, by path."""
+    """Word vectors of the fastText files that a bias model could read, by path."""
     unseen: tuple[str, ...]
     transfers: dict[str, TaskData] = field(default_factory=dict)
-    """The rows of further tasks, by name."""
+    """Rows of further tasks, by name."""
     search_texts: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Those that tickets are searched on, by corpus."""
+    """Texts that tickets are searched on, by corpus."""
 
 
 def preflight(experiment: Experiment, store: Store) -> World:
-    """Check everything, then put into the store what stages will read: rows, plain texts, masks of tickets named."""
+    """Check everything, then store what stages read: rows, texts, word vectors and masks of ticket files.
+
+    Args:
+        experiment: The experiment.
+        store: The stage store.
+
+    Returns:
+        The identities that enter the digests of stages.
+
+    Raises:
+        ConfigError: A setting that a trial could draw is not valid.
+        DataError: Rows cannot be used.
+        ResourceError: Something cannot be read.
+    """
     seen = look(experiment)
     world = world_of(experiment, seen)
     if world is None or seen.data is None:
@@ -197,12 +211,12 @@ def preflight(experiment: Experiment, store: Store) -> World:
 
 
 def look(experiment: Experiment) -> Seen:
-    """Whether the experiment can be run, as far as it can be told from here; writes nothing."""
+    """Check whether the experiment can run, as far as possible from here. Nothing is written."""
     settings = experiment.settings
     warm_starts(experiment)
     _check_threats(experiment)
     check_objective(experiment)
-    trials_wanted(experiment)  # refuses a grid over what has none
+    trials_wanted(experiment)  # raises if a grid has a continuous domain
     data = anatomy = texts = None
     masks: dict[str, Mask] = {}
     vectors: dict[str, WordVectors] = {}
@@ -224,35 +238,36 @@ def look(experiment: Experiment) -> Seen:
     masked_lm = None if anatomy is None or texts is None else _masked_lm(settings, texts)
     for threat in threats_of(settings.evaluation):
         if threat.fits_masked_lm and masked_lm is None:
-            continue  # the backbone or the rows are unseen, which is said already
+            continue  # the backbone or the rows are missing, which is reported already
         try:
             threats.append(with_resources(threat, masked_lm))
         except ResourceError as error:
             unseen.append(str(error))
-    said = tuple(dict.fromkeys(unseen))
-    return Seen(data, anatomy, masks, tuple(threats), texts, vectors, said, transfers, search_texts)
+    reasons = tuple(dict.fromkeys(unseen))
+    return Seen(data, anatomy, masks, tuple(threats), texts, vectors, reasons, transfers, search_texts)
 
 
 def world_of(experiment: Experiment, seen: Seen) -> World | None:
-    """The identities that enter the digests of stages; None if something could not be seen."""
+    """Return the identities that enter the digests of stages; None if something could not be read."""
     if seen.data is None or seen.anatomy is None or seen.unseen:
         return None
     return World(
-        data=_key(rows_stage(seen.data)),
+        data=stage_key(rows_stage(seen.data)),
         model_fingerprint=backbone_fingerprint(experiment.settings.model),
         anatomy=asdict(seen.anatomy),
         threats=seen.threats,
         tickets={path: mask_key(mask) for path, mask in seen.masks.items()},
-        corpus=None if seen.texts is None else _key(corpus_stage(seen.texts)),
-        twins={twin.name: _key(twin_stage(twin)) for twin in seen.data.ood},
-        ood_train=_key(ood_train_stage(seen.data.ood_train)) if seen.data.ood_train else None,
-        vectors={path: _key(vectors_stage(vectors)) for path, vectors in seen.vectors.items()},
-        transfers={name: _key(rows_stage(data)) for name, data in seen.transfers.items()},
-        search_texts={corpus: _key(corpus_stage(texts)) for corpus, texts in seen.search_texts.items()},
+        corpus=None if seen.texts is None else stage_key(corpus_stage(seen.texts)),
+        twins={twin.name: stage_key(twin_stage(twin)) for twin in seen.data.ood},
+        ood_train=stage_key(ood_train_stage(seen.data.ood_train)) if seen.data.ood_train else None,
+        vectors={path: stage_key(vectors_stage(vectors)) for path, vectors in seen.vectors.items()},
+        transfers={name: stage_key(rows_stage(data)) for name, data in seen.transfers.items()},
+        search_texts={corpus: stage_key(corpus_stage(texts)) for corpus, texts in seen.search_texts.items()},
     )
 
 
-def _key(stage: Stage) -> StageKey:
+def stage_key(stage: Stage) -> StageKey:
+    """Return the key of a stage whose content is its digest."""
     return StageKey(stage.name, stage.digest, content=stage.digest)
 
 
@@ -261,10 +276,10 @@ def _fits_masked_lm(settings: Settings) -> bool:
 
 
 def _masked_lm(settings: Settings, texts: tuple[str, ...]) -> str:
-    """Who will propose the words: the identity of the stage that fits the masked language model."""
+    """Return the digest of the stage that fits the masked language model."""
     model, fitting = masked_lm_model(settings), settings.evaluation.masked_lm
     fingerprint = backbone_fingerprint(settings.model)
-    return masked_lm_stage(settings.seed, model, fingerprint, fitting, _key(corpus_stage(texts))).digest
+    return masked_lm_stage(settings.seed, model, fingerprint, fitting, stage_key(corpus_stage(texts))).digest
 
 
 def _check_threats(experiment: Experiment) -> None:
@@ -276,7 +291,7 @@ def _check_threats(experiment: Experiment) -> None:
     names = [threat.name for threat in threats_of(experiment.settings.evaluation)]
     for index, name in enumerate(names):
         if name in names[:index]:
-            raise experiment.source.error(("evaluation", "attacks", index), f"{name!r} stands there twice")
+            raise experiment.source.error(("evaluation", "attacks", index), f"{name!r} is listed twice")
 
 
 def _check_backbone(experiment: Experiment) -> Anatomy:
@@ -296,18 +311,18 @@ def _check_backbone(experiment: Experiment) -> Anatomy:
 
 
 def _check_markers(experiment: Experiment, planted: Planted) -> None:
-    """A bias that the tokenizer hides is no bias."""
+    """Raise ConfigError if the tokenizer splits a marker: the model would not see it."""
     unreadable = unreadable_markers(experiment.settings.model, planted.markers)
     if unreadable:
         raise experiment.source.error(
             ("task", "planted", "markers"),
-            f"{', '.join(map(repr, unreadable))} would not reach the model as a token of its own; choose common words "
+            f"{', '.join(map(repr, unreadable))} would not reach the model as a separate token; choose common words "
             "or signs of its vocabulary",
         )
 
 
 def _named_tickets(experiment: Experiment) -> list[str]:
-    """The ticket files that trials may read."""
+    """Return the ticket files that trials may read."""
     methods = [experiment.at(point).method for point in trial_options(experiment)]
     found = {method.ticket_file for method in methods if method.ticket_file is not None}
     listed = _options(experiment, "method.like") if "method.like" in experiment.domains else []
@@ -315,7 +330,7 @@ def _named_tickets(experiment: Experiment) -> list[str]:
 
 
 def _named_vectors(experiment: Experiment) -> set[str]:
-    """The files that bias models take word vectors from, wherever the document names them."""
+    """Return the files with word vectors that bias models may read."""
     named: set[str] = set()
 
     def walk(node: object, path: tuple[str, ...]) -> None:
@@ -331,7 +346,7 @@ def _named_vectors(experiment: Experiment) -> set[str]:
 
 
 def _check_ratio(experiment: Experiment, anatomy: Anatomy, drawing: str) -> None:
-    """Every layer keeps a head, whatever ratio and scope a trial draws."""
+    """Raise ConfigError if a trial could draw a ratio that leaves a layer without a head."""
     for scope in _options(experiment, f"{drawing}.heads_scope"):
         layers = 1 if scope == "layer" else anatomy.layers
         most = layers * (anatomy.heads - 1)
@@ -348,7 +363,7 @@ def _check_ratio(experiment: Experiment, anatomy: Anatomy, drawing: str) -> None
 
 
 def _options(experiment: Experiment, name: str) -> list[object]:
-    """All values a setting can take, by their bounds."""
+    """Return the values that a setting can have; of a range, its bounds."""
     if name in experiment.domains:
         return list(experiment.domains[name].corners())
     value: object = experiment.settings

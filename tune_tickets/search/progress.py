@@ -1,4 +1,4 @@
-"""What is known of a running search: the events its driver tells, and the board that both live views draw from."""
+"""The events of a running search, and the board from which the live views are drawn."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ UNSUCCESSFUL = ("pruned", "failed", "interrupted")
 
 @dataclass(frozen=True)
 class TrialStarted:
-    """A trial, or a control under its name, begins."""
+    """A trial starts, or a control, identified by its name."""
 
     number: Who
     params: Mapping[str, Any]
@@ -18,7 +18,7 @@ class TrialStarted:
 
 @dataclass(frozen=True)
 class StageChanged:
-    """A stage begins, or its result was there already."""
+    """A stage starts, or its result was in the store."""
 
     number: Who
     stage: str
@@ -27,7 +27,7 @@ class StageChanged:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a stage has come, in steps of its own choice."""
+    """How much of a stage is done, in units of the stage."""
 
     number: Who
     stage: str
@@ -45,7 +45,7 @@ class EpochReport:
 
 @dataclass(frozen=True)
 class TrialFinished:
-    """A trial or control ended; `note` says why it failed or may not win."""
+    """A trial or control ended; `note` says why it failed or cannot win."""
 
     number: Who
     status: str
@@ -56,20 +56,20 @@ class TrialFinished:
 
     @property
     def headline(self) -> str:
-        """The note's first line."""
+        """The first line of the note."""
         return self.note.partition("\n")[0]
 
 
 @dataclass(frozen=True)
 class Note:
-    """A line about the search as a whole."""
+    """A line about the whole search."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Resumed(Note):
-    """What a search goes on from: the trials that earlier sessions have finished."""
+    """A search is resumed; `trials` were finished by earlier sessions."""
 
     trials: tuple[TrialFinished, ...]
 
@@ -80,7 +80,7 @@ Event = TrialEvent | Note
 
 @dataclass
 class Line:
-    """One trial or control as far as it is known; `share` is how much of the stage is done."""
+    """The state of one trial or control; `share` is how much of its stage is done."""
 
     who: Who
     started: float
@@ -94,12 +94,12 @@ class Line:
 
     @property
     def name(self) -> str:
-        """As people say it."""
+        """The name for people."""
         return f"trial {self.who}" if isinstance(self.who, int) else self.who
 
 
 class Board:
-    """The state of the search, built up from events."""
+    """The state of the search, built from its events."""
 
     def __init__(self, total: int, clock: Callable[[], float]) -> None:
         self._total, self._clock, self._lines = total, clock, dict[Who, Line]()
@@ -107,12 +107,12 @@ class Board:
         self.began = clock()
 
     def recall(self, note: Note) -> None:
-        """Count what earlier sessions have finished, if the note is of that."""
+        """Count the trials of earlier sessions, if the note is about them."""
         if isinstance(note, Resumed):
             self._earlier = note.trials
 
     def apply(self, event: TrialEvent) -> Line:
-        """Take over what the event says; a trial that was not announced is made."""
+        """Update the state. A trial that was not announced is added."""
         now = self._clock()
         if isinstance(event, TrialStarted) or event.number not in self._lines:
             self._lines[event.number] = Line(event.number, now)
@@ -128,7 +128,7 @@ class Board:
         return line
 
     def ended_stage(self, event: TrialEvent) -> str:
-        """What the event, not yet applied, brings to an end: 'search ended after 0:12', or nothing."""
+        """Return which stage an event ends, such as 'find ended after 0:12', or ''. Call it before `apply`."""
         line = self._lines.get(event.number)
         if line is None or not isinstance(event, StageChanged | TrialFinished):
             return ""
@@ -138,23 +138,23 @@ class Board:
 
     @property
     def running(self) -> list[Line]:
-        """In the order in which they began."""
+        """Those that run, in the order of their start."""
         return [line for line in self._lines.values() if line.finish is None]
 
     @property
     def finished(self) -> list[Line]:
-        """Latest first."""
+        """Those that ended, latest first."""
         return sorted((line for line in self._lines.values() if line.finish), key=lambda line: -line.ended)
 
     def last_failure(self) -> str:
-        """The latest failed trial and the first line of its error, or nothing."""
+        """Return the latest failed trial and the first line of its error, or ''."""
         for line in self.finished:
             if line.finish and line.finish.status == "failed":
                 return f"{line.name} failed: {line.finish.headline}"
         return ""
 
     def counts(self) -> str:
-        """How many trials are done, running and lost; without a number of trials, how many models."""
+        """Return how many trials (or models, if there is no number of trials) are done, running and lost."""
         counted = [line for line in self.finished if not self._total or isinstance(line.who, int)]
         ended = [trial.status for trial in self._earlier] + [line.finish.status for line in counted if line.finish]
         done = f"{len(ended)}/{self._total} trials done" if self._total else f"{len(ended)} models done"
@@ -162,7 +162,7 @@ class Board:
         return ", ".join(parts + [f"{ended.count(state)} {state}" for state in UNSUCCESSFUL if state in ended])
 
     def outlook(self) -> str:
-        """Best objective so far, time gone and time left, judged by the pace of the trials that have ended."""
+        """Return the best objective so far, the elapsed time and the time left, estimated from the ended trials."""
         elapsed = self._clock() - self.began
         ended = sum(isinstance(line.who, int) for line in self.finished)
         left = elapsed / ended * max(self._total - len(self._earlier) - ended, 0) if ended else 0.0
@@ -179,31 +179,31 @@ class Board:
             front = [one for one in vectors if not any(_dominates(other, one) for other in vectors)]
             return [f"{len(front)} on the front"]
         best = max(vectors)
-        # Equals are all named: which of them is chosen is settled when the search is closed.
+        # All equal trials are named: the winner is chosen when the search ends.
         equals = sorted((str(number) for values, number in able if values == best), key=int)
         return [f"best objective {values_text(best)} (trial{'s' * (len(equals) > 1)} {shortened(equals)})"]
 
 
 def clock_text(seconds: float) -> str:
-    """Seconds as m:ss or h:mm:ss."""
+    """Return seconds as m:ss or h:mm:ss."""
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def shortened(names: list[str], most: int = 3) -> str:
-    """Names in a row; of many the first, and how many more there are."""
+    """Return the names in a row; of many only the first, and how many more there are."""
     rest = len(names) - most
     return ", ".join(names) if rest <= 0 else f"{', '.join(names[:most])} and {rest} more"
 
 
 def values_text(values: tuple[float, ...]) -> str:
-    """The objective, or the vector."""
+    """Return the objective, or the vector, as text."""
     return ", ".join(f"{value:z.3f}" for value in values)
 
 
 def figures_text(metrics: Mapping[str, float], width: int | None = None) -> str:
-    """Metrics as 'clean 84.0, aua 23.0'; with a `width`, as many whole ones as fit."""
+    """Return metrics as 'clean 84.0, aua 23.0'; with a `width`, as many as fit."""
     text = ""
     for name, value in metrics.items():
         longer = f"{text}{', ' if text else ''}{name} {_number(value)}"
@@ -214,7 +214,7 @@ def figures_text(metrics: Mapping[str, float], width: int | None = None) -> str:
 
 
 def _number(value: float) -> str:
-    """One decimal for percentages and counts, four digits for losses and rates."""
+    """Return one decimal for percentages and counts, four digits for losses and rates."""
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.4g}"
 
 

@@ -1,4 +1,4 @@
-"""Running a whole search: the driver's side of Ray Tune, from checks to the summary."""
+"""Runs a whole search: the checks, Ray Tune, the controls and the summary."""
 
 import shutil
 import signal
@@ -44,7 +44,7 @@ from tune_tickets.tracking.protocol import AnyTracker, open_tracker
 
 
 def open_storage(path: Path) -> RDBStorage:
-    """The storage at a path, made if it is not there; a damaged one is refused before anything is written to it."""
+    """Open the Optuna storage at a path, or create it; raises TicketsError if it is damaged."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     uri = sqlite_uri(path)
     make_whole(uri, _make)
@@ -60,8 +60,8 @@ def _check(path: Path) -> None:
         verdict = str(error)
     if verdict != "ok":
         raise TicketsError(
-            f"{path} is damaged ({verdict}). Move it and the trials.jsonl beside it away and resume: the trials are "
-            "drawn anew, and no finished stage is computed again"
+            f"{path} is damaged ({verdict}). Move it and the trials.jsonl next to it to another folder, then resume: "
+            "trials are drawn again, but no finished stage is computed again"
         )
 
 
@@ -73,12 +73,12 @@ def _make(uri: str) -> None:
 
 INTERRUPTED = "interrupted"
 _COORDINATOR = {"CPU": 0, **ON_HEAD}
-"""A trial only waits, on the head node. A sliver of CPU could keep a stage that wants a whole one waiting for ever."""
+"""A trial only waits, on the head node. A small share of a CPU could block a stage that needs a whole one."""
 
 
 @dataclass(frozen=True)
 class Finished:
-    """A search that ended in good order; what of pictures, report and MLflow could not be made or kept."""
+    """A search that has ended, and what of pictures, report and MLflow could not be written."""
 
     summary: Summary
     problems: tuple[str, ...]
@@ -91,7 +91,22 @@ def run_experiment(
     resume: bool = False,
     retry_errors: bool = False,
 ) -> Finished:
-    """Search, and leave the results folder complete. Raises before anything is written if the input is wrong."""
+    """Run a search and write its results folder.
+
+    Args:
+        experiment: The experiment.
+        results: The results folder, new or to be resumed.
+        emit: Called with every event, from any thread.
+        resume: Whether to resume the search in the folder.
+        retry_errors: Whether to run failed trials again.
+
+    Returns:
+        The summary, and what could not be written.
+
+    Raises:
+        TicketsError: The input is wrong; nothing was written then.
+        SearchStopped: Too many trials failed in a row, or the disk is full.
+    """
     started = time.monotonic()
     results.check(experiment, resume)
     world = preflight(experiment, Store(results.store_url).answering(writing=True))
@@ -118,7 +133,7 @@ def _run(
     ):
         if room is not None:
             emit(Note(room))
-        results.open(experiment)  # not before there is room for its stages
+        results.open(experiment)  # only after the cluster was checked
         records = results.read_trials()
         searcher = TicketSearch(experiment, open_storage(results.optuna), records, retry_errors)
         if resume:
@@ -145,7 +160,7 @@ def _run(
                 controls, epochs = _controls(context, broker, dense, observer, stopper, heard)
         finally:
             dense.close()
-            stopper.ledger.close()  # while there are nodes to be counted
+            stopper.ledger.close()  # counts nodes, so before Ray ends
             ray.get(broker.close.remote(), timeout=30.0)
     for control in controls:
         store = Store(results.store_url)
@@ -163,7 +178,7 @@ def _search(
     if left <= 0 or stopper.stop_all():
         return
     state = results.folder / ".tune"
-    shutil.rmtree(state, ignore_errors=True)  # of a driver that was killed
+    shutil.rmtree(state, ignore_errors=True)  # left by a killed driver
     tuner = tune.Tuner(
         tune.with_resources(tune.with_parameters(run_trial, context=context), _COORDINATOR),
         tune_config=tune.TuneConfig(
@@ -176,7 +191,7 @@ def _search(
         run_config=tune.RunConfig(
             name="state",
             storage_path=str(state),
-            # Of the process of a trial, which only waits. Errors of stages do not reach Tune.
+            # Failures of the waiting process. Errors of stages do not reach Tune.
             failure_config=tune.FailureConfig(max_failures=context.experiment.settings.resources.retries),
             callbacks=[observer],
             stop=stopper,
@@ -185,10 +200,10 @@ def _search(
         ),
     )
     try:
-        grid = tuner.fit()
-        observer.close([*grid._experiment_analysis.trials])
+        tuner.fit()
+        observer.close()
     finally:
-        shutil.rmtree(state, ignore_errors=True)  # a search is rebuilt from its storage, never from this
+        shutil.rmtree(state, ignore_errors=True)  # a search resumes from its storage, never from this
 
 
 def _controls(
@@ -205,7 +220,7 @@ def _controls(
     if best:
         try:
             regain_weights(context, BrokerRunner(broker, context.store_url, "driver"), best[0])
-        except TicketsError as error:  # the search is closed without them, and says so
+        except TicketsError as error:  # the summary then says that the ticket could not be saved
             emit(Note(str(error)))
     if wanted.random:
         found += random_controls(context, broker, trials, emit, stopper.stop_all)
@@ -246,8 +261,8 @@ def _close(
     if status == "failed":
         last = next((trial.error for trial in reversed(trials) if trial.error), "no reason was recorded")
         raise SearchStopped(
-            f"the search was stopped: {stopper.reason}. The last one said: {last}\n"
-            f"What was done is in {results.folder}; mend the cause and go on with: tune-tickets resume {results.folder}"
+            f"the search was stopped: {stopper.reason}. The last error: {last}\n"
+            f"Finished work is in {results.folder}; fix the cause and run: tune-tickets resume {results.folder}"
         )
     return Finished(summary, (*undrawn, *report.problems, *tracker.problems))
 
@@ -259,7 +274,7 @@ def _status(stopper: Stopper) -> SearchStatus:
 
 
 def _resumed(searcher: TicketSearch, records: list[TrialRecord], retry_errors: bool) -> Resumed:
-    """What there is to go on from; a trial that is tried again is not done."""
+    """Return what the search resumes from. A trial that is retried does not count as done."""
     done = [record for record in records if not (retry_errors and record.status == "failed")]
     trials = [
         TrialFinished(each.number, each.status, each.values, {}, feasible=each.feasible is not False) for each in done
@@ -268,7 +283,7 @@ def _resumed(searcher: TicketSearch, records: list[TrialRecord], retry_errors: b
 
 
 def _hear(emit: Callable[[Event], None], failures: list[str], event: Event) -> None:
-    """Of a control: one that failed is named again at the end, where it is missing."""
+    """Pass on an event of a control. A failed control is also named at the end."""
     if isinstance(event, TrialFinished) and event.status == "failed":
         failures.append(f"The control {event.number} failed: {event.headline}")
     emit(event)
@@ -288,14 +303,14 @@ def _labels(observer: Observer) -> Any:  # noqa: ANN401 - a function of the wait
 
 @contextmanager
 def _ending_on_signals(stopper: Stopper) -> Iterator[None]:
-    """The first Ctrl-C (or SIGTERM) ends the search in good order, a second one ends it at once."""
+    """Let the first Ctrl-C or SIGTERM end the search in order, and the second one at once."""
 
     def end(number: int, frame: FrameType | None) -> None:
         if stopper.reason is not None:
             raise KeyboardInterrupt
         stopper.reason = INTERRUPTED
 
-    if threading.current_thread() is not threading.main_thread():  # Python hands signals to the main thread alone
+    if threading.current_thread() is not threading.main_thread():  # Python only delivers signals to the main thread
         yield
         return
     before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}

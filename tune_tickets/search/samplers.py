@@ -1,6 +1,6 @@
-"""Optuna's samplers by the names of the YAML, and one of our own for grids over a condition tree.
+"""Optuna's samplers by their names in the YAML, and a grid over conditional domains.
 
-None keeps anything between trials: each is made anew, seeded by the trial's number, and reads the study's storage.
+Samplers keep no state: a new one is made for every trial, seeded by its number. It reads the study from the storage.
 """
 
 import warnings
@@ -18,22 +18,22 @@ from tune_tickets.models.seeding import derived_seed
 from tune_tickets.search.space import Point, grid
 
 _INDEPENDENT = {
-    "multivariate-tpe": "by a TPE of their own",
-    "nsga2": "at random, and are not inherited",
+    "multivariate-tpe": "by a separate TPE",
+    "nsga2": "at random, without inheritance",
     "gp": "at random",
 }
-"""How samplers that model all parameters together draw those that only some trials have."""
+"""How samplers that model all parameters together draw conditional ones."""
 
 
 def make_sampler(experiment: Experiment, number: int, name: str | None = None) -> BaseSampler:
-    """The sampler of a trial, or of one of its parameters: rebuilt with one seed for all, it would repeat its draws."""
+    """Return the sampler of a trial, or of one of its parameters. Each has its own seed, so no draw is repeated."""
     search = experiment.settings.search
     seed = (experiment.settings.seed * 1_000_003 + number) % 2**32
     if name is not None:
         seed = derived_seed(seed, name) % 2**32
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        warnings.simplefilter("ignore", FutureWarning)  # older releases need what newer ones call deprecated
+        warnings.simplefilter("ignore", FutureWarning)  # arguments that older releases need
         match search.sampler:
             case "grid":
                 return TreeGrid(grid(experiment))
@@ -42,7 +42,7 @@ def make_sampler(experiment: Experiment, number: int, name: str | None = None) -
             case "nsga2":
                 return NSGAIISampler(population_size=search.population, seed=seed)
             case "gp":
-                startup = max(1, search.startup_trials)  # it cannot fit nothing
+                startup = max(1, search.startup_trials)  # a GP needs at least one trial
                 return GaussianProcess(seed=seed, n_startup_trials=startup, warn_independent_sampling=False)
             case kind:
                 return TPESampler(
@@ -55,30 +55,33 @@ def make_sampler(experiment: Experiment, number: int, name: str | None = None) -
 
 
 def sampler_note(experiment: Experiment) -> str | None:
-    """What a user should know of how the sampler treats conditions; None if nothing."""
+    """Return what a user should know about the sampler and conditional domains, or None."""
     conditional = [name for name, domain in experiment.domains.items() if domain.when]
     sampler = experiment.settings.search.sampler
     if not conditional or sampler not in _INDEPENDENT:
         return None
     return (
-        f"The sampler {sampler} models the parameters that every trial has; those under a condition "
+        f"The sampler {sampler} only models parameters that every trial has. Conditional ones "
         f"({', '.join(conditional)}) are sampled independently, {_INDEPENDENT[sampler]}."
     )
 
 
 class GaussianProcess(GPSampler):
-    """Optuna's, which takes a trial that was left half drawn for one that runs beside it, and draws away from it."""
+    """Optuna's GP sampler for trials that are drawn one parameter at a time.
+
+    Optuna takes the half-drawn trial itself for another running one, and would draw away from it.
+    """
 
     def sample_relative(
         self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """As Optuna's, by what all other trials have drawn and reached."""
+        """Like Optuna's, but without the trial itself among the others."""
         others: Any = _Others(study, trial.number)
         return super().sample_relative(others, trial, search_space)
 
 
 class _Others:
-    """A study without one of its trials."""
+    """A study without one of its trials. Optuna has no public way to hide a trial from a sampler."""
 
     def __init__(self, study: optuna.Study, number: int) -> None:
         self._study, self._number = study, number
@@ -91,25 +94,25 @@ class _Others:
 
 
 class TreeGrid(BaseSampler):
-    """Each point of a grid once, in order, whatever session proposes it; warm starts take their points first."""
+    """Proposes each point of a grid once, in order, over all sessions. Warm starts count as proposed."""
 
     def __init__(self, points: Sequence[Point]) -> None:
         self._points = points
 
     def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        """Nothing: parameters are drawn one by one, as the condition tree unfolds."""
+        """Return nothing: parameters are drawn one by one, because conditions depend on earlier ones."""
         return {}
 
     def sample_relative(
         self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """Nothing, likewise."""
+        """Return nothing, for the same reason."""
         return {}
 
     def sample_independent(
         self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Scalar:
-        """The value of the first point that no other trial has and that agrees with what this one has drawn."""
+        """Return the value of the first free point that agrees with the parameters drawn so far."""
         own = {**trial.system_attrs.get("fixed_params", {}), **trial.params}
         fitting = [point for point in self._points if param_name in point and _agrees(point, own)]
         others = [each for each in study.get_trials(deepcopy=False) if each.number != trial.number]
@@ -127,5 +130,5 @@ def _key(point: Point) -> frozenset[tuple[str, str]]:
 
 
 def _same(value: Scalar) -> str:
-    """Equal for values that mean the same: a grid of floats has points such as 0.30000000000000004."""
+    """Return equal texts for equal values: a grid of floats has points such as 0.30000000000000004."""
     return f"{value:.12g}" if isinstance(value, float) else repr(value)

@@ -14,30 +14,31 @@ from tune_tickets.search.trainable import EPOCH, PROBE
 
 
 class MedianRule(MedianStoppingRule):
-    """Ray's rule, which takes every report for one of an epoch: the last word of a trial of ours is not."""
+    """Ray's median rule, without the last report of a trial, which is not about an epoch."""
 
     def on_trial_add(self, tune_controller: Any, trial: Any) -> None:  # noqa: ANN401
-        """A trial whose process died is added again, and tells its epochs again."""
+        """Forget earlier reports: a trial whose process died is added again and repeats its epochs."""
+        # Ray has no public call that adds or removes reports without a decision.
         self._results.pop(trial, None)
         super().on_trial_add(tune_controller, trial)
 
     def on_trial_complete(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> None:  # noqa: ANN401
-        """Nothing: all its epochs are known by now."""
+        """Do nothing: all epochs of the trial are known already."""
 
     def recall(self, trial: Any, result: dict[str, Any]) -> None:  # noqa: ANN401
-        """An epoch of an earlier session; what was decided then is not decided again."""
+        """Add an epoch of an earlier session, without a decision about it."""
         self._results[trial].append(result)
 
 
 @dataclass(frozen=True)
 class _Earlier:
-    """A trial of an earlier session, as far as schedulers know trials."""
+    """A trial of an earlier session, with the only attribute that schedulers read."""
 
     trial_id: str
 
 
 def make_scheduler(experiment: Experiment, earlier: Iterable[TrialRecord] = ()) -> TrialScheduler:
-    """The scheduler that `search.scheduler` asks for, having seen the epochs of trials that finished before."""
+    """Return the scheduler of `search.scheduler`, which knows the epochs of all `earlier` trials."""
     scheduler = _new_scheduler(experiment)
     for record in earlier if type(scheduler) is not FIFOScheduler else ():
         trial: Any = _Earlier(record.id)
@@ -59,7 +60,7 @@ def _new_scheduler(experiment: Experiment) -> TrialScheduler:
             mode="max",
             grace_period=scheduler.grace_epochs,
             min_samples_required=scheduler.least_trials,
-            # Never pause a trial to wait for others: it would start again from nothing.
+            # Never pause a trial: it would start again from the beginning.
             min_time_slice=math.inf,  # type: ignore[arg-type]
         )
     if not isinstance(scheduler, Asha):
@@ -69,7 +70,7 @@ def _new_scheduler(experiment: Experiment) -> TrialScheduler:
         time_attr=EPOCH,
         metric=PROBE,
         mode="max",
-        max_t=longest + 1,  # at max_t ASHA ends a trial, even the best: the full attack comes after the last epoch
+        max_t=longest + 1,  # ASHA ends every trial at max_t, but the full attack comes after the last epoch
         grace_period=scheduler.grace_epochs,
         reduction_factor=scheduler.reduction_factor,
     )

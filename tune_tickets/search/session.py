@@ -1,9 +1,11 @@
-"""Starting or joining Ray."""
+"""Starts a local Ray session, or joins a cluster and checks that stages can run on it."""
 
 import logging
 import math
 import os
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -11,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import ray
-from ray._private.services import canonicalize_bootstrap_address
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from ruamel.yaml import YAML
 
@@ -21,45 +22,49 @@ from tune_tickets.engine.node import Ground, common_ground, has_written, problem
 from tune_tickets.errors import ResourceError
 from tune_tickets.offline import is_offline, offline_environment
 
-_SECONDS = 10.0
-_SETTINGS = 4
-_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, _SETTINGS, 0, 0, 0, 0, 0])
-"""How HTTP/2, which Ray's head speaks, is opened: a fixed text and an empty frame of settings (RFC 9113, 3.4)."""
-_FRAME_BYTES = 9
+_CONNECT_SECONDS = 10.0
+_STATUS = (sys.executable, "-c", "from ray.scripts.scripts import main; main()", "status", "--address")
+_STATUS_SECONDS = 60.0
+_STATUS_LIMITS = {"RAY_gcs_rpc_server_connect_timeout_s": "1", "RAY_py_gcs_connect_timeout_s": "5"}
+"""How long Ray itself waits for an answer. With its defaults, `ray.init` tries for minutes."""
 
 
-def check_address(address: str) -> None:
-    """Refuse an address where nobody answers, or somebody else; 'auto' is looked up as Ray does it."""
+def _check_address(address: str) -> None:
+    """Check that a Ray cluster answers, with `ray status` in a process that can be stopped.
+
+    Raises:
+        ResourceError: It is not an address.
+        ConnectionError: The port is closed, or no Ray cluster listens there.
+    """
+    host, _, port = address.rpartition(":")
+    if address != "auto":
+        if not host or not port.isdecimal():
+            raise ResourceError(
+                f"resources.address={address!r} is not an address: give host:port, such as 10.0.0.7:6379, or 'auto' on "
+                "a node of the cluster"
+            )
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_SECONDS).close()
+        except (OSError, OverflowError) as error:
+            raise ConnectionError(f"{address}: {error}") from None
     try:
-        found = canonicalize_bootstrap_address(address)
-    except ValueError:
-        raise ResourceError(
-            f"resources.address={address!r} is no address: give host:port, such as 10.0.0.7:6379, or 'auto' on a node "
-            "of the cluster"
-        ) from None
-    host, _, port = (found or "").rpartition(":")
-    if not port.isdecimal():
-        return  # nothing to look at
-    try:
-        speaks = _speaks(host.strip("[]"), int(port))
-    except (OSError, OverflowError) as error:
-        raise ConnectionError(f"{host}:{port}: {error}") from None
-    if not speaks:
-        raise ConnectionError(f"who listens at {host}:{port} is no Ray head: its port is 6379 unless set otherwise")
-
-
-def _speaks(host: str, port: int) -> bool:
-    with socket.create_connection((host, port), timeout=_SECONDS) as stream:
-        if os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true"):
-            return True  # what it says is encrypted
-        stream.sendall(_GREETING)
-        answer = stream.recv(_FRAME_BYTES, socket.MSG_WAITALL)
-        return len(answer) == _FRAME_BYTES and answer[3] == _SETTINGS
+        status = subprocess.run(
+            [*_STATUS, address],
+            env={**os.environ, **_STATUS_LIMITS},
+            capture_output=True,
+            text=True,
+            timeout=_STATUS_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        raise ConnectionError(f"'ray status' got no answer within {_STATUS_SECONDS:g} s") from None
+    if status.returncode != 0:
+        said = (status.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise ConnectionError(f"'ray status' failed: {said} The port of a Ray head is 6379 unless set otherwise")
 
 
 @dataclass(frozen=True)
 class NodeGroup:
-    """Nodes of one kind that may still come."""
+    """Nodes of one kind that the autoscaler may add."""
 
     resources: Mapping[str, float]
     count: int
@@ -67,27 +72,30 @@ class NodeGroup:
 
 @dataclass(frozen=True)
 class Room:
-    """Total and free resources of the nodes that are up; `addable` is None where the autoscaler cannot be seen."""
+    """The resources of a cluster."""
 
     nodes: tuple[Mapping[str, float], ...]
-    free: tuple[Mapping[str, float], ...]
+    """Those of each node that is up."""
+    free: Mapping[str, float]
+    """What is free now, on all nodes together."""
     addable: tuple[NodeGroup, ...] | None
+    """None if the autoscaler cannot be seen."""
 
     def describe(self, resources: Resources) -> str:
-        """What a stage needs, what is free, and what may come: what a search with waiting stages waits for."""
-        needs = "; ".join(self._need(name, asked) for name, asked in asked_of(resources).items())
-        slots = sum(_slots(node, resources) for node in self.free)
+        """Return what a stage needs, what is free and what the autoscaler may add, as text."""
+        needs = "; ".join(self._need(name, asked) for name, asked in _asked_of(resources).items())
+        slots = _slots(self.free, resources)
         count = f"{len(self.nodes)} node" + "s" * (len(self.nodes) != 1)
-        return f"Cluster of {count}, free for {slots} stage{'s' * (slots != 1)} now. A stage {needs}"
+        return f"Cluster of {count}, free for up to {slots} stage{'s' * (slots != 1)} now. A stage {needs}"
 
     def check(self, resources: Resources) -> None:
-        """A stage that fits on no node, present or to come, would wait for ever."""
+        """Raise ResourceError if a stage fits on no node, now or later: it would wait forever."""
         if self.addable is None or any(_slots(node, resources) for node in self.nodes):
             return
         if any(group.count > 0 and _slots(group.resources, resources) for group in self.addable):
             return
         kinds = [group.resources for group in self.addable if group.count > 0]
-        asked = asked_of(resources)
+        asked = _asked_of(resources)
         may_come = f"the autoscaler may add nodes of {_or(kinds, asked)}" if kinds else "no autoscaler adds any"
         raise ResourceError(
             f"a stage asks for {_amounts(asked)} on one node; the cluster has nodes of {_or(list(self.nodes), asked)}, "
@@ -95,24 +103,27 @@ class Room:
         )
 
     def _need(self, name: str, asked: float) -> str:
-        free = sum(node.get(name, 0.0) for node in self.free)
+        free = self.free.get(name, 0.0)
         if self.addable is None:
-            more = "what an autoscaler may add is not known here"
+            more = "it is not known what an autoscaler may add"
         else:
             coming = sum(group.resources.get(name, 0.0) * group.count for group in self.addable)
             more = f"autoscaler may add {coming:g}" if coming else "no autoscaler adds any"
         return f"needs {asked:g} {name}, {free:g} free, {more}"
 
 
-def asked_of(resources: Resources) -> dict[str, float]:
-    """What one stage asks of its node."""
+def _asked_of(resources: Resources) -> dict[str, float]:
+    """Return what one stage reserves on its node."""
     return {name: value for name, value in (("CPU", resources.cpus), ("GPU", resources.gpus)) if value > 0}
 
 
 def addable(config: Mapping[str, Any], nodes: int) -> tuple[NodeGroup, ...]:
-    """The workers an autoscaler's configuration allows; `nodes` are up already, one of them the head.
+    """Return the workers that an autoscaler may still add.
 
-    Which of them are of which kind Ray does not tell, so only the bound on all workers counts them.
+    Args:
+        config: The configuration of the autoscaler.
+        nodes: How many nodes are up, including the head. Ray does not tell their kinds, so they only count against
+            the limit on all workers.
     """
     kinds = config.get("available_node_types") or {}
     left = int(config.get("max_workers", 2)) - (nodes - 1)
@@ -124,8 +135,8 @@ def addable(config: Mapping[str, Any], nodes: int) -> tuple[NodeGroup, ...]:
 
 
 def _slots(node: Mapping[str, float], resources: Resources) -> int:
-    """How many stages fit on a node; a rounding error of Ray's fractions costs none."""
-    return min(math.floor(node.get(name, 0.0) / asked + 1e-4) for name, asked in asked_of(resources).items())
+    """Return how many stages fit, allowing for the rounding of Ray's fractions."""
+    return min(math.floor(node.get(name, 0.0) / asked + 1e-4) for name, asked in _asked_of(resources).items())
 
 
 def _amounts(resources: Mapping[str, float]) -> str:
@@ -137,34 +148,33 @@ def _or(nodes: list[Mapping[str, float]], names: Mapping[str, float]) -> str:
 
 
 _CLUSTER_SECONDS = 120.0
-"""How long a node may take to answer; its first worker has to import our package."""
+"""How long a node may take to answer. Its first worker has to import this package."""
 
 
-def check_cluster(resources: Resources, ground: Ground) -> str:
-    """Refuse a cluster on which stages could not run; else say what they need and what there is."""
-    room = look_around()
+def _check_cluster(resources: Resources, ground: Ground) -> str:
+    """Return what stages need and what the cluster has; raises ResourceError if stages could not run on it."""
+    room = _room()
     room.check(resources)
-    check_nodes(ground)
+    _check_nodes(ground)
     return room.describe(resources)
 
 
-def look_around() -> Room:
-    """The nodes that are up, and those that the autoscaler may add."""
+def _room() -> Room:
     nodes = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
-    free = ray._private.state.available_resources_per_node()  # type: ignore[no-untyped-call]
-    seen = ray.remote(autoscaler_config).options(num_cpus=0, resources=ON_HEAD)
+    seen = ray.remote(_autoscaler_config).options(num_cpus=0, resources=ON_HEAD)
     config = ray.get(seen.remote(ray.get_runtime_context().gcs_address), timeout=_CLUSTER_SECONDS)
     return Room(
         nodes=tuple(node["Resources"] for node in nodes),
-        free=tuple(free.get(node["NodeID"], {}) for node in nodes),
+        free=ray.available_resources(),  # type: ignore[no-untyped-call]
         addable=None if config is None else addable(config, len(nodes)),
     )
 
 
-def autoscaler_config(gcs_address: str) -> dict[str, Any] | None:
-    """Runs on the head, beside the process that scales: its configuration, {} if it has none to scale by.
+def _autoscaler_config(gcs_address: str) -> dict[str, Any] | None:
+    """Return the configuration of the autoscaler process; {} if it has none. Runs on the head node.
 
-    None if there is no such process: the scaling, if any, is done elsewhere, as under KubeRay.
+    Ray has no public call for it. The result is None if there is no such process: then another program may add nodes,
+    as with KubeRay.
     """
     import psutil  # comes with Ray
 
@@ -179,8 +189,8 @@ def autoscaler_config(gcs_address: str) -> dict[str, Any] | None:
     return None
 
 
-def check_nodes(ground: Ground) -> None:
-    """Every node that is up has the driver's packages, sees its store and can write to it."""
+def _check_nodes(ground: Ground) -> None:
+    """Check that every node has the driver's packages and can read and write its store."""
     asked = {}
     for node in ray.nodes():  # type: ignore[no-untyped-call]
         if node["Alive"]:
@@ -194,18 +204,18 @@ def check_nodes(ground: Ground) -> None:
             found[name] = problems
     if found:
         lines = [f"  node {name}: {problem}" for name, problems in found.items() for problem in problems]
-        raise ResourceError("the nodes of the cluster are not on common ground:\n" + "\n".join(lines))
+        raise ResourceError("these nodes of the cluster do not match the driver:\n" + "\n".join(lines))
 
 
 def _answer(ground: Ground, identity: str, answer: Any) -> list[str]:  # noqa: ANN401 - an object ref
     try:
         problems: list[str] = ray.get(answer, timeout=_CLUSTER_SECONDS)
     except ray.exceptions.GetTimeoutError:
-        return [f"no answer within {_SECONDS:g} seconds: see whether it is up with 'ray status'"]
+        return [f"no answer within {_CLUSTER_SECONDS:g} seconds: check with 'ray status' whether it is up"]
     except ray.exceptions.RayError as error:
         return [f"a task cannot run there: is tune_tickets installed on it? ({str(error).strip().splitlines()[-1]})"]
     if not problems and not has_written(ground, identity):
-        return [f"what it writes to the store {ground.store_url} is not seen by the driver: they do not share it"]
+        return [f"the driver does not see what it writes to the store {ground.store_url}: they do not share the store"]
     return problems
 
 
@@ -214,26 +224,26 @@ _QUIET = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_AIR_NEW_OUTPUT": "0",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
-    "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",  # our own lines say why a trial failed
-    # Reports of single stages carry no objective; ours is told by the searcher alone.
+    "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",  # our own progress lines say why a trial failed
+    # Reports of single stages have no objective.
     "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",
-    # A thread that outlives the session must not start another one by asking for it.
+    # A thread that outlives the session must not start a new one.
     "RAY_ENABLE_AUTO_CONNECT": "0",
-    # The driver has its own way of ending on Ctrl-C.
+    # The driver handles Ctrl-C itself.
     "TUNE_DISABLE_SIGINT_HANDLER": "1",
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
-    # Figures of processes and cores for a dashboard that a local session does not have: now and then is enough.
+    # Statistics for a dashboard that a local session does not have.
     "REPORTER_UPDATE_INTERVAL_MS": "60000",
 }
 FOLDER_VARIABLE = "TUNE_TICKETS_RAY_DIR"
-"""Names a (short) folder for Ray's session files in the place of its default."""
+"""Environment variable: a folder with a short path for Ray's session files, instead of the default."""
 _OBJECT_STORE_BYTES = 256 * 1024 * 1024
-"""Stages hand over results through the stage store, so Ray's own needs little."""
+"""Small, because stages exchange results through the stage store."""
 _UNWATCHED = {"task_events_report_interval_ms": 0, "enable_metrics_collection": False}
-"""Ray's own records of every call and metric: only a dashboard reads them, and they take time from the stages."""
+"""Only a dashboard reads these records of every call and metric, and they take time from the stages."""
 _ALLOCATOR = "GLIBC_TUNABLES"
 _KEEP_MEMORY = f"glibc.malloc.mmap_threshold={128 << 20}:glibc.malloc.trim_threshold={4 << 30}"
-"""What a training step frees is kept for the next one: given back and asked for anew, every page costs a fault."""
+"""Keep freed memory for the next training step: memory from the system costs a page fault per page."""
 
 _OURS = "TUNE_TICKETS_"
 _NOT_SHARED = frozenset({FOLDER_VARIABLE})
@@ -241,9 +251,17 @@ _NOT_SHARED = frozenset({FOLDER_VARIABLE})
 
 @contextmanager
 def ray_session(resources: Resources, store_url: str) -> Iterator[str | None]:
-    """A Ray session for one experiment; a local one is shut down at the end, a cluster is only left.
+    """Open a Ray session for one experiment. At the end a local session is shut down, a cluster is only left.
 
-    Hands over what a cluster has to say of its room for stages.
+    Args:
+        resources: The resources of a stage, and the address of the cluster if there is one.
+        store_url: The stage store, which all nodes must share.
+
+    Yields:
+        A sentence about the free resources of a cluster; None for a local session.
+
+    Raises:
+        ResourceError: Ray does not start, no cluster answers, or stages could not run there.
     """
     os.environ.update({key: os.environ.get(key, value) for key, value in _QUIET.items()})
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
@@ -252,13 +270,13 @@ def ray_session(resources: Resources, store_url: str) -> Iterator[str | None]:
         try:
             if ground is None:
                 _check_resources(resources)
-            yield None if ground is None else check_cluster(resources, ground)
+            yield None if ground is None else _check_cluster(resources, ground)
         finally:
             ray.shutdown()
 
 
 def _environment(ground: Ground | None) -> dict[str, Any]:
-    """The runtime environment of workers: our own variables, the offline switch, how to handle memory."""
+    """Return the runtime environment of workers: our variables, the offline switch and the memory settings."""
     ours = {name: value for name, value in os.environ.items() if name.startswith(_OURS) and name not in _NOT_SHARED}
     offline = offline_environment() if is_offline() else {}
     memory = {_ALLOCATOR: os.environ.get(_ALLOCATOR, _KEEP_MEMORY)}
@@ -268,17 +286,17 @@ def _environment(ground: Ground | None) -> dict[str, Any]:
 def _join(resources: Resources, environment: dict[str, Any]) -> None:
     if resources.address and resources.address.startswith("ray://"):
         raise ResourceError(
-            f"resources.address={resources.address!r}: a search cannot be driven through a Ray client. "
+            f"resources.address={resources.address!r}: a search cannot run through a Ray client. "
             "Run it on the cluster, with 'ray job submit', or on the head node with the address 'auto'"
         )
     if ray.is_initialized():
         raise ResourceError(
-            "Ray is running in this process already, and a search needs a session of its own: "
+            "Ray is already running in this process, but a search needs its own session: "
             "call ray.shutdown() first, or run the search in another process"
         )
     try:
         if resources.address:
-            check_address(resources.address)
+            _check_address(resources.address)
         ray.init(
             address=resources.address or "local",
             runtime_env=environment,
@@ -293,13 +311,13 @@ def _join(resources: Resources, environment: dict[str, Any]) -> None:
         ) from None
     except ResourceError:
         raise
-    except Exception as error:  # Ray has no type of its own for a node that does not start, or of another version
+    except Exception as error:  # Ray has no error type for a node that does not start, or for another version
         where = f"join the cluster at {resources.address}" if resources.address else "start on this machine"
-        raise ResourceError(f"Ray could not {where}: {error} What is finished is kept; try again") from error
+        raise ResourceError(f"Ray could not {where}: {error} Finished work is kept; try again") from error
 
 
 def alive_nodes() -> int:
-    """How many nodes the cluster has now."""
+    """Return how many nodes the cluster has now."""
     return sum(bool(node["Alive"]) for node in ray.nodes()) if ray.is_initialized() else 0  # type: ignore[no-untyped-call]
 
 
@@ -315,7 +333,7 @@ def _local_options() -> dict[str, Any]:
 
 
 def _check_resources(resources: Resources) -> None:
-    """One stage must fit here; a local session cannot grow, so what is missing never comes."""
+    """Check that one stage fits on this machine: a local session cannot grow."""
     for name, asked in (("CPU", resources.cpus), ("GPU", resources.gpus)):
         present = float(ray.cluster_resources().get(name, 0.0))  # type: ignore[no-untyped-call]
         if asked > present:

@@ -1,4 +1,4 @@
-"""The points a search tries: warm starts, grid, samples of the domains."""
+"""The points that a search tries: warm starts, grids and samples of the domains."""
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
@@ -17,30 +17,29 @@ _MOST_OPTIONS = 256
 
 
 def grid(experiment: Experiment) -> list[Point]:
-    """Every combination of values that a trial can draw; domains whose conditions do not hold are absent from it."""
+    """Return every combination of values that a trial can draw, without domains whose conditions are false."""
     values = {name: _values(name, domain, experiment) for name, domain in experiment.domains.items()}
     points: list[Point] = []
     for point in _walk(experiment, values, list(values), {}):
         if len(points) == MOST_POINTS:
-            message = f"the grid has more than {MOST_POINTS} points: search fewer values, or take another sampler"
+            message = f"the grid has more than {MOST_POINTS} points: search fewer values, or use another sampler"
             raise experiment.source.error(("search", "sampler"), message)
         points.append(point)
     return points
 
 
 def trials_wanted(experiment: Experiment) -> int:
-    """How many trials a search has: `search.trials`, and no more than its grid has points."""
+    """Return the number of trials: `search.trials`, but no more than a grid has points."""
     search = experiment.settings.search
     return min(search.trials, len(grid(experiment))) if search.sampler == "grid" else search.trials
 
 
 def trial_options(experiment: Experiment, fixed: Point | None = None) -> list[Point]:
-    """Points that stand for all trials of a search: every combination of named options, with the smallest and with the
-    largest numbers.
+    """Return points that represent all trials: all combinations of choices, with the smallest and the largest numbers.
 
     Args:
-        experiment: the experiment.
-        fixed: values that are settled already, such as those of a warm start.
+        experiment: The experiment.
+        fixed: Values that are known, such as those of a warm start.
 
     Returns:
         At most 512 points that the experiment accepts.
@@ -89,22 +88,22 @@ def _values(name: str, domain: Domain, experiment: Experiment) -> list[Scalar]:
             return list(range(first, last + 1, stride))
         case Uniform(uniform=(low, high), step=float(step)):
             ticks = int((high - low) / step + 1e-9)
-            # Rounded as drawn values are: 0.30000000000000004 would share no stage with 0.3.
+            # Rounded like drawn values: 0.30000000000000004 would share no stage with 0.3.
             return [float(f"{low + tick * step:.12g}") for tick in range(ticks + 1)]
         case _:
             raise experiment.source.error(
                 split(name),
                 "a continuous domain has no grid: give it a step (uniform), list its values as {choice: [...]}, "
-                "or take another search.sampler",
+                "or use another search.sampler",
             )
 
 
 def warm_starts(experiment: Experiment) -> list[dict[str, Scalar]]:
-    """The points of `search.warm_starts`; each key must be a search domain and each value lie inside it."""
+    """Return the points of `search.warm_starts`; raises ConfigError if one is not in the search space."""
     points = []
     for index, raw in enumerate(experiment.settings.search.warm_starts):
         place: KeyPath = ("search", "warm_starts", index)
-        # A domain that an override has fixed is no longer searched; the rest of the point still stands.
+        # A domain that an override has fixed is not searched; the rest of the point stays.
         fixed = [name for name in raw if name not in experiment.domains and _overridden(name, experiment)]
         point = {name: parse_fraction(value) for name, value in raw.items() if name not in fixed}
         _check_names(point, place, experiment)
@@ -115,25 +114,25 @@ def warm_starts(experiment: Experiment) -> list[dict[str, Scalar]]:
                 raise experiment.source.error((*place, name), f"{value!r} lies outside the search domain {allowed}")
             if not active(domain, point, experiment.document):
                 raise experiment.source.error(
-                    (*place, name), f"would be ignored: the condition {domain.when} does not hold at this point"
+                    (*place, name), f"would be ignored: the condition {domain.when} is false at this point"
                 )
         points.append(point)
     return points
 
 
 def warm_start_note(experiment: Experiment) -> str | None:
-    """What a user should know of warm starts for which a search has no trials; None if nothing."""
+    """Return what a user should know about warm starts beyond `search.trials`, or None."""
     given, trials = len(experiment.settings.search.warm_starts), experiment.settings.search.trials
     if given <= trials:
         return None
     return (
-        f"Of {given} warm starts search.trials={trials} has room for {trials}: the others wait until the "
-        "search is given more trials."
+        f"Only {trials} of {given} warm starts are tried, because search.trials={trials}. Resume with more trials to "
+        "try the others."
     )
 
 
 def _overridden(name: str, experiment: Experiment) -> bool:
-    """Whether an override has put a value there, or in the place of a section above."""
+    """Return whether an override has set this key or a section above it."""
     path = split(name)
     return any(path[:length] in experiment.source.overrides for length in range(1, len(path) + 1))
 
@@ -142,20 +141,20 @@ def _check_names(point: dict[str, Scalar], place: KeyPath, experiment: Experimen
     for name in point:
         if name not in experiment.domains:
             known = ", ".join(experiment.domains) or "none"
-            raise experiment.source.error((*place, name), f"is not a search domain; those of this file are: {known}")
+            raise experiment.source.error((*place, name), f"is not a search domain; this file has: {known}")
 
 
 def reference(experiment: Experiment) -> Settings:
-    """The first warm-start point, completed by the first value of every other domain.
+    """Return the settings of the controls: the first warm start, with the first value of every other domain.
 
-    Controls must be one fixed model for all trials, also where the retraining itself is searched.
+    Controls must be one fixed model for all trials, even if the retraining itself is searched.
     """
     points = warm_starts(experiment)
     return experiment.at(fill(experiment.document, experiment.domains, points[0] if points else {}))
 
 
 class Suggester(Protocol):
-    """The part of an Optuna trial that sampling uses."""
+    """The methods of an Optuna trial that sampling uses."""
 
     def suggest_float(
         self, name: str, low: float, high: float, *, step: float | None = None, log: bool = False
@@ -167,7 +166,7 @@ class Suggester(Protocol):
 
 
 def sample(experiment: Experiment, trial: Suggester) -> dict[str, Scalar]:
-    """Draw a value for every domain whose conditions are met, conditions first."""
+    """Draw a value for every domain whose conditions are true."""
     params: dict[str, Scalar] = {}
     for name, domain in experiment.domains.items():
         if active(domain, params, experiment.document):

@@ -1,6 +1,6 @@
-"""The Ray Tune side of a trial: a light coordinator that asks the broker for stages and reports what they say.
+"""The Ray Tune side of a trial: it asks the broker for stages and reports their metrics.
 
-It imports no torch: its process only waits, and holds neither CPU nor GPU.
+Its process only waits. It imports no torch and reserves no CPU or GPU.
 """
 
 import json
@@ -23,16 +23,16 @@ from tune_tickets.search.space import reference
 
 EPOCH = "epoch"
 BOUND = "bound"
-"""The best values that were left for a trial which was given up because they lose."""
+"""The best values that a trial could still reach when early exit stopped it."""
 FAILED = "failed"
-"""Why a trial has no verdict: the last word of one that met an error."""
+"""The error message in the last report of a failed trial."""
 PROBE = "probe_score"
-"""What ASHA looks at: the geometric mean of kappa on clean rows and accuracy under an embedding-space attack."""
+"""What ASHA compares: the geometric mean of kappa on clean rows and accuracy under an embedding-space attack."""
 
 
 @dataclass(frozen=True)
 class TrialContext:
-    """What every trial of an experiment shares."""
+    """What all trials of an experiment share."""
 
     experiment: Experiment
     world: World
@@ -41,7 +41,7 @@ class TrialContext:
 
 
 def run_trial(params: dict[str, Scalar], context: TrialContext) -> None:
-    """Find, train and measure one ticket; the last report carries the verdict, or why there is none."""
+    """Find, train and measure one ticket. The last report has the verdict, or the error."""
     runner = BrokerRunner(ray.get_actor(context.broker), context.store_url, tune.get_context().get_trial_id())
     pipeline = Flow(context.experiment.at(params), context.world, runner)
 
@@ -57,7 +57,7 @@ def run_trial(params: dict[str, Scalar], context: TrialContext) -> None:
         report({BOUND: list(beaten.bound), "attacked_rows": beaten.rows, "note": str(beaten)})
         return
     except Exception as error:
-        report({FAILED: str(error)})  # not raised: what raises or dies without a word is started again
+        report({FAILED: str(error)})  # not raised, because Tune would start the trial again
         return
     objective = pipeline.settings.objective
     verdict = judge(objective, outcome, dense)
@@ -67,14 +67,14 @@ def run_trial(params: dict[str, Scalar], context: TrialContext) -> None:
 
 
 def dense_control(context: TrialContext, runner: BrokerRunner) -> Outcome | None:
-    """The dense control, shared by all trials through the store."""
+    """Return the dense control, which all trials share through the store; None if it is switched off."""
     if not context.experiment.settings.controls.dense:
         return None
     return Flow(reference(context.experiment), context.world, runner).dense_control(lambda record: None)
 
 
 def _rival(context: TrialContext, runner: BrokerRunner) -> Rival:
-    """What the best finished trials leave for the others to reach."""
+    """Return a function that tells whether a trial can no longer beat the best finished ones."""
     objective = context.experiment.settings.objective
     dense = cache(lambda: dense_control(context, runner))
 
@@ -86,5 +86,5 @@ def _rival(context: TrialContext, runner: BrokerRunner) -> Rival:
 
 
 def _rung(record: dict[str, Any]) -> dict[str, Any]:
-    """What ASHA looks at; only records of an epoch of retraining have it."""
+    """Return what ASHA compares. Only records of an epoch of retraining have it."""
     return {EPOCH: record[EPOCH], PROBE: record[PROBE]} if PROBE in record else {}

@@ -1,8 +1,7 @@
-"""How MLflow's run list first opens: a shared view, kept as a tag of the experiment, with what matters.
+"""MLflow's database and artifacts inside a results folder, and the first view of its run list.
 
-Columns for the list; for the chart view parallel coordinates over the searched params, and clean against Aua.
-
-The format belongs to MLflow's web page (3.15 to 3.17); a page that does not know it falls back to its own view.
+The view is a tag of the experiment. Its format belongs to MLflow's web page (3.15 to 3.17); other releases that do not
+know it show their own view.
 """
 
 import json
@@ -25,17 +24,17 @@ ARTIFACTS = "mlartifacts"
 
 
 def database_uri(results: Path) -> str:
-    """The tracking URI of the SQLite database inside `results`."""
+    """Return the tracking URI of the SQLite database inside `results`."""
     return sqlite_uri((results / DATABASE).resolve())
 
 
 def sqlite_uri(path: Path) -> str:
-    """The URI of an SQLite database; a `#`, `?` or `%20` in its path stays a part of the path."""
+    """Return the URI of an SQLite database. A `#`, `?` or `%20` stays part of its path."""
     return URL.create("sqlite", database=path.as_posix()).render_as_string()
 
 
 def sqlite_path(uri: str) -> Path | None:
-    """The file behind a URI, or None if it is none of an SQLite database."""
+    """Return the file behind a URI, or None if it is not an SQLite database."""
     try:
         url = make_url(uri)
     except ArgumentError:
@@ -44,12 +43,15 @@ def sqlite_path(uri: str) -> Path | None:
 
 
 def artifact_folder(results: Path) -> Path:
-    """The folder inside `results` that holds the artifacts of all runs."""
+    """Return the folder inside `results` that holds the artifacts of all runs."""
     return (results / ARTIFACTS).resolve()
 
 
 def make_whole(uri: str, make: Callable[[str], None]) -> None:
-    """Have a new SQLite database made beside its place and move it there; others, and one that is there, are left."""
+    """Create an SQLite database under another name and move it to its place.
+
+    A driver that is killed meanwhile leaves no half-made database. Existing and other databases are not touched.
+    """
     path = sqlite_path(uri)
     if path is None or path.exists():
         return
@@ -59,7 +61,7 @@ def make_whole(uri: str, make: Callable[[str], None]) -> None:
 
 @contextmanager
 def _not_waiting_for_the_disk() -> Iterator[None]:
-    """Hundreds of migrations need not reach the disk one by one: nobody looks at the file before it is whole."""
+    """Do not sync every one of hundreds of migrations: the file is synced once, when it is complete."""
 
     def relax(connection: Any, _: object) -> None:  # noqa: ANN401 - of whichever driver
         connection.execute("PRAGMA synchronous = OFF")
@@ -81,9 +83,17 @@ _COLUMNS = (
 
 
 def follow_move(results: Path) -> bool:
-    """Turn the paths in the database of `results` to the artifacts beside it; says whether there was need to.
+    """Update the artifact paths in the database of a results folder that was moved.
 
-    Only paths below a folder whose files are here by now are changed: other searches may share the database.
+    MLflow stores absolute paths and has no public call that changes them: a relative location is made absolute when
+    the experiment is created, and `mlflow-artifacts:` needs a server. Only paths whose files are in `results` now are
+    changed, because other searches may share the database.
+
+    Returns:
+        Whether a path was changed.
+
+    Raises:
+        TicketsError: The database cannot be read or written.
     """
     database, here = (results / DATABASE).resolve(), artifact_folder(results)
     if not database.is_file():
@@ -92,11 +102,11 @@ def follow_move(results: Path) -> bool:
         with closing(sqlite3.connect(database.as_uri(), uri=True)) as connection, connection:
             left = {root for root, below in _paths(connection) if below and (here / below).exists()} - {here.as_uri()}
             for root in left:
-                _turn(connection, root, here.as_uri())
+                _redirect(connection, root, here.as_uri())
     except sqlite3.Error as error:
         raise TicketsError(
-            f"{results} was moved or {DATABASE} is damaged, and it cannot be mended ({error}): MLflow may not find the "
-            "artifacts of its runs. Make the folder writable, or move it back."
+            f"{results} was moved or {DATABASE} is damaged, and its paths cannot be updated ({error}): MLflow may not "
+            "find the artifacts of its runs. Make the folder writable, or move it back."
         ) from error
     return bool(left)
 
@@ -107,7 +117,7 @@ def _columns(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
 
 
 def _paths(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
-    """The artifact folder that each path lies in, as a URI, and the path below it."""
+    """Yield the artifact folder of each path as a URI, and the path below it."""
     for table, column in _columns(connection):
         for (uri,) in connection.execute(f"SELECT {column} FROM {table} WHERE {column} LIKE 'file:%'").fetchall():
             head, found, below = uri.rpartition(f"/{ARTIFACTS}/")
@@ -115,7 +125,7 @@ def _paths(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
                 yield f"{head}/{ARTIFACTS}", unquote(below)
 
 
-def _turn(connection: sqlite3.Connection, root: str, here: str) -> None:
+def _redirect(connection: sqlite3.Connection, root: str, here: str) -> None:
     for table, column in _columns(connection):
         connection.execute(
             f"UPDATE {table} SET {column} = ? || substr({column}, ?) "
@@ -127,17 +137,16 @@ def _turn(connection: sqlite3.Connection, root: str, here: str) -> None:
 VIEW_KEY = "tickets"
 VIEW_TAG = f"mlflow.sharedViewState.{VIEW_KEY}"
 KIND_TAG = "mlflow.experimentKind"
-KIND = "custom_model_development"  # not the page for chat traces
+KIND = "custom_model_development"  # else MLflow opens its page for traces
 METRICS = ("clean", "aua")
 SECTION = "tickets"
 TAGS = ("title", "status", "feasible", "selected", "pareto")
 
 
 def view_state(objectives: Sequence[str], params: Iterable[str]) -> str:
-    """The run list sorted by objective, with the figures, the searched `params` and what became of each run.
+    """Return the state of the run list: columns for metrics, searched `params` and tags, sorted by objective.
 
-    A vector is sorted by its last value, accuracy under attack: a ticket that may not win has a negative one, whatever
-    its figures, and so stands below all others.
+    A vector is sorted by its last value, accuracy under attack, which is negative for tickets that cannot win.
     """
     metrics = [f"metrics.`{name}`" for name in (*objectives, *METRICS)]
     searched = sorted(params)
@@ -148,7 +157,7 @@ def view_state(objectives: Sequence[str], params: Iterable[str]) -> str:
 
 
 def _charts(objectives: Sequence[str], params: Sequence[str]) -> dict[str, Any]:
-    """One section with the two charts that answer what to set; the page adds one of its own per metric."""
+    """Return a section with parallel coordinates and a scatter plot. The page adds one chart per metric."""
     card = {"metricSectionId": SECTION, "deleted": False, "isGenerated": False, "runsCountToCompare": 100}
     parallel = {"type": "PARALLEL", "uuid": f"{SECTION}-parallel", "showAllRuns": True}
     parallel |= {"selectedParams": list(params), "selectedMetrics": [*METRICS, objectives[-1]]}
@@ -161,11 +170,11 @@ def _charts(objectives: Sequence[str], params: Sequence[str]) -> dict[str, Any]:
         "isReordered": False,
         "deleted": False,
     }
-    section |= {"columns": 1, "cardHeight": 400}  # an axis per param needs the whole width
+    section |= {"columns": 1, "cardHeight": 400}  # parallel coordinates need the whole width
     charts = {"compareRunCharts": [card | parallel, card | scatter], "compareRunSections": [section]}
-    return charts | {"isAccordionReordered": True}  # else the page sorts sections by name, and ours to the end
+    return charts | {"isAccordionReordered": True}  # else the page sorts sections by name
 
 
 def view_path(experiment_id: str) -> str:
-    """The part of the address behind the server's name that opens the view."""
+    """Return the path of the view, without the server's address."""
     return f"/#/experiments/{experiment_id}/runs?workflowType=machine_learning&viewStateShareKey={VIEW_KEY}"

@@ -1,4 +1,4 @@
-"""The winner in MLflow's model registry: a version per ticket, the alias `best`, loadable with `mlflow.pyfunc`."""
+"""The winner in MLflow's model registry: one version per ticket, the alias `best`, loadable with `mlflow.pyfunc`."""
 
 import hashlib
 import re
@@ -22,22 +22,19 @@ from tune_tickets.tracking.naming import TAG_LENGTH, shorten
 
 @dataclass(frozen=True)
 class Winner:
-    """A ticket to be registered."""
+    """A ticket to register."""
 
     path: Path
     columns: tuple[str, ...]
-    """The texts it reads."""
+    """The text columns it reads."""
     run_id: str
     description: str
     tags: Mapping[str, str]
 
 
 def model_name(experiment: str) -> str:
-    """The experiment's name as the registry takes it: no slash, colon or quote."""
+    """Return a valid name for the registry: no slash, colon or quote."""
     return re.sub(r"[^\w .-]", "_", experiment).strip() or "_"
-
-
-# Imported by `runs` alone, which sets mlflow up before.
 
 
 ALIAS = "best"
@@ -47,13 +44,13 @@ REQUIREMENTS = (f"tune_tickets=={__version__}",)
 
 
 class Registry:
-    """Registers tickets through an explicit client; the same ticket is never registered twice."""
+    """Registers tickets through an explicit client. The same ticket is never registered twice."""
 
     def __init__(self, client: MlflowClient, experiment_id: str) -> None:
         self._client, self._experiment_id = client, experiment_id
 
     def register(self, name: str, winner: Winner) -> str:
-        """Make the ticket a version of the model `name`, unless it is one, and let `best` point to it."""
+        """Add the ticket as a version of the model `name`, unless it is one already, and point `best` to it."""
         digest = hashlib.sha256(winner.path.read_bytes()).hexdigest()
         found = self._version(name, digest)
         version = found or self._create(name, winner, digest)
@@ -76,7 +73,7 @@ class Registry:
         model = self._logged_model(winner, digest)
         return self._client.create_model_version(
             name,
-            # Not models:/<id>, which a local registry would look up in the process's own tracking store.
+            # Not models:/<id>, which a local registry would look up in the global tracking store.
             source=model.artifact_location,
             run_id=winner.run_id,
             model_id=model.model_id,
@@ -85,7 +82,7 @@ class Registry:
         )
 
     def _logged_model(self, winner: Winner, digest: str) -> LoggedModel:
-        """The ticket as a model of the experiment; one that an earlier attempt has completed is taken up."""
+        """Return the ticket as a logged model. One that an earlier attempt has completed is reused."""
         known = self._client.search_logged_models([self._experiment_id], filter_string=f"tags.`{DIGEST}` = '{digest}'")
         ready = [model for model in known if model.status == LoggedModelStatus.READY]
         if ready:
@@ -107,7 +104,7 @@ def save_model(folder: Path, ticket: Path, columns: Sequence[str], **identity: A
     answers = Schema([ColSpec(DataType.string, "label"), ColSpec(DataType.double, "probability")])
     texts = Schema([ColSpec(DataType.string, column) for column in columns])
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it wants an example although it has a signature
+        warnings.simplefilter("ignore")  # it asks for an example although there is a signature
         mlflow.pyfunc.save_model(
             str(folder),
             mlflow_model=Model(**identity),

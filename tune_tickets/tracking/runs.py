@@ -1,6 +1,5 @@
-"""MLflow runs found by their tags or made once, and written to without duplicates."""
+"""MLflow runs that are found by their tags or created once, and written without duplicates."""
 
-import json
 import logging
 import tempfile
 import time
@@ -16,25 +15,25 @@ from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run,
 
 from tune_tickets.errors import TicketsError
 from tune_tickets.results.records import Outcome, Summary, TrialRecord
-from tune_tickets.tracking.inputs import DIGEST_LENGTH, RowsRecord
 from tune_tickets.tracking.naming import PARAM_LENGTH, TAG_LENGTH, batches, finite, flatten, legal_name, shorten
 from tune_tickets.tracking.place import KIND, KIND_TAG, VIEW_TAG, make_whole, view_state
+from tune_tickets.tracking.protocol import RowsRecord, threat_tags
 from tune_tickets.tracking.registry import Registry
 
 EXPERIMENT = "tickets.experiment"
 CONFIG = "tickets.config"
 SEARCH = "tickets.search"
-"""Tells two searches of one configuration apart that share a server."""
+"""Distinguishes searches of the same configuration on one server."""
 ROLE = "tickets.role"
 KEY = "tickets.key"
 PARENT = "mlflow.parentRunId"
 METHODS = {"dense": "finetune", "random": "random"}
-"""What controls are made by, whatever the method of the search."""
+"""The methods of controls."""
 PACKAGES = ("tune_tickets", "torch", "transformers", "textattack", "ray", "optuna", "mlflow")
 
 
 def description(settings: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, str]:
-    """Method, model, task and versions; a trial's `params` win over the experiment's settings."""
+    """Return method, model, task and versions as tags. A trial's `params` override the settings."""
     flat = {**flatten(settings), **params}
     paths = {"method": "method.kind", "model": "model.source", "task": "task.source"}
     tags = {name: str(flat[path]) for name, path in paths.items() if path in flat}
@@ -42,7 +41,7 @@ def description(settings: Mapping[str, Any], params: Mapping[str, Any]) -> dict[
 
 
 def outcome_tags(outcome: Outcome | None) -> dict[str, str]:
-    """Flags and the threat models (name and fingerprint) behind the figures."""
+    """Return flags, notes and threat models (name and fingerprint) as tags."""
     if outcome is None:
         return {}
     threats = {f"threat.{figures.threat}": figures.fingerprint for figures in outcome.attacks}
@@ -50,18 +49,18 @@ def outcome_tags(outcome: Outcome | None) -> dict[str, str]:
 
 
 def trial_tags(trial: TrialRecord) -> dict[str, str]:
-    """How a trial ended."""
+    """Return how a trial ended, as tags."""
     tags = {"status": trial.status, "trial": str(trial.number), "title": trial.title}
     tags["uses_ood_information"] = str(trial.uses_ood_information).lower()
     if trial.feasible is not None:
         tags["feasible"] = str(trial.feasible).lower()
-    # The last lines of a traceback say what happened, so those are kept. An empty tag clears an earlier attempt's.
+    # The last lines of a traceback matter most. An empty tag clears that of an earlier attempt.
     tags["error"] = (trial.error or "")[-TAG_LENGTH:]
     return tags | outcome_tags(trial.outcome)
 
 
 def summary_tags(summary: Summary) -> dict[str, str]:
-    """The parent's tags at the end: status, winner, threat models with their resources, versions."""
+    """Return the final tags of the parent run: status, winner, threat models, versions."""
     tags = {
         "status": summary.status,
         "selected": summary.selected.trial or "",
@@ -69,10 +68,11 @@ def summary_tags(summary: Summary) -> dict[str, str]:
         "uses_ood_information": str(summary.uses_ood_information).lower(),
         "mlflow.note.content": summary.selected.reason,
     }
-    for threat in summary.threat_models:
-        tags[f"threat.{threat.name}"] = threat.fingerprint
-        tags[f"threat.{threat.name}.resources"] = json.dumps(threat.resources, sort_keys=True)
-    return tags | {f"version.{name}": found for name, found in summary.versions.items()}
+    return (
+        tags
+        | threat_tags(summary.threat_models)
+        | {f"version.{name}": found for name, found in summary.versions.items()}
+    )
 
 
 def _installed() -> dict[str, str]:
@@ -80,18 +80,19 @@ def _installed() -> dict[str, str]:
     for package in PACKAGES:
         try:
             found[package] = version(package)
-        except PackageNotFoundError:  # a driver may run from a plain source tree
+        except PackageNotFoundError:  # a driver may run from a source tree that is not installed
             continue
     return found
 
 
+_DIGEST_LENGTH = 36  # MLflow rejects more
 REMOTE = ("http://", "https://", "databricks")
 PAGE = 1000
 
 
 @dataclass
 class KnownRun:
-    """One run as far as it has been written: latest values, and the curves that were read or written, by step."""
+    """What is known of one run: its latest values, and its curves by step."""
 
     id: str
     status: str
@@ -103,12 +104,12 @@ class KnownRun:
 
 
 class RunBook:
-    """One MLflow experiment through an explicit client: no global state, no active run."""
+    """One MLflow experiment, used through an explicit client: no global state, no active run."""
 
     def __init__(self, uri: str, artifact_root: Path, experiment: str) -> None:
         for noisy in ("alembic", "mlflow.tracking"):
             logging.getLogger(noisy).setLevel(logging.WARNING)
-        # Its errors come with a page of traceback; the backlog names them in a line.
+        # Its errors print a whole traceback; the backlog reports them in one line.
         logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
         make_whole(uri, partial(_make_database, artifact_root))
         self._client = MlflowClient(tracking_uri=uri, registry_uri=uri)
@@ -129,14 +130,14 @@ class RunBook:
         return found.experiment_id
 
     def show_columns(self, objectives: Sequence[str], params: Iterable[str]) -> None:
-        """Give these values of the objective and params a column in the run list."""
+        """Add columns for these objectives and params to the run list."""
         names = {legal_name(name) for name in params}
         if not names <= self._shown:
             self._shown |= names
             self._client.set_experiment_tag(self._experiment_id, VIEW_TAG, view_state(objectives, self._shown))
 
     def search(self, tag: str, value: str) -> list[KnownRun]:
-        """All runs of the experiment with that tag, oldest first."""
+        """Return all runs of the experiment with that tag, oldest first."""
         known: list[KnownRun] = []
         token: str | None = None
         while True:
@@ -153,11 +154,11 @@ class RunBook:
                 return known
 
     def create(self, name: str, tags: Mapping[str, str]) -> KnownRun:
-        """A new run that carries its identity from its first moment on."""
+        """Create a run that has its identifying tags from the start."""
         return _known(self._client.create_run(self._experiment_id, tags=_legal_tags(tags), run_name=name))
 
     def write_params(self, run: KnownRun, params: Mapping[str, Any]) -> None:
-        """Add the params that are not there yet: MLflow refuses to change one."""
+        """Add missing params. MLflow does not allow changes."""
         values = {legal_name(key): shorten(value, PARAM_LENGTH) for key, value in params.items()}
         fresh = [Param(key, value) for key, value in values.items() if key not in run.params]
         for batch in batches(fresh):
@@ -165,15 +166,15 @@ class RunBook:
             run.params |= {param.key: param.value for param in batch}
 
     def write_tags(self, run: KnownRun, tags: Mapping[str, str]) -> None:
-        """Set the tags that differ from what the run carries."""
+        """Set the tags that differ."""
         fresh = [RunTag(key, value) for key, value in _legal_tags(tags).items() if run.tags.get(key, "") != value]
         for batch in batches(fresh):
             self._client.log_batch(run.id, tags=batch, synchronous=True)
             run.tags |= {tag.key: tag.value for tag in batch}
 
     def write_inputs(self, run: KnownRun, rows: Sequence[RowsRecord]) -> None:
-        """Add the rows that the run does not name yet."""
-        named = [(record.name, record.digest[:DIGEST_LENGTH]) for record in rows]
+        """Add the rows that the run does not list yet."""
+        named = [(record.name, record.digest[:_DIGEST_LENGTH]) for record in rows]
         fresh = [
             DatasetInput(
                 Dataset(*key, source_type="tune_tickets", source=record.source, profile=record.profile()),
@@ -187,17 +188,17 @@ class RunBook:
             run.inputs |= set(named)
 
     def write_points(self, run: KnownRun, metrics: Mapping[str, float], step: int) -> None:
-        """Add points of curves; a metric that has a value at `step` keeps it."""
+        """Add points to curves. A metric that has a value at `step` keeps it."""
         points = {key: (value, step) for key, value in finite(metrics).items()}
         self._write(run, {key: point for key, point in points.items() if step not in self._curve(run, key)})
 
     def write_finals(self, run: KnownRun, metrics: Mapping[str, float]) -> None:
-        """Make these the latest values: each goes behind the end of its curve, unless the curve ends with it."""
+        """Make these the latest values: each is added after the end of its curve, unless it is there already."""
         changed = {key: value for key, value in finite(metrics).items() if run.latest.get(key) != value}
         self._write(run, {key: (value, max(self._curve(run, key), default=-1) + 1) for key, value in changed.items()})
 
     def _curve(self, run: KnownRun, key: str) -> dict[int, float]:
-        if key in run.latest and key not in run.curves:  # begun by an earlier driver
+        if key in run.latest and key not in run.curves:  # started by an earlier driver
             history = self._client.get_metric_history(run.id, key)
             run.curves[key] = {point.step: point.value for point in history}
         return run.curves.setdefault(key, {})
@@ -213,7 +214,7 @@ class RunBook:
                 run.latest[point.key] = curve[max(curve)]
 
     def set_status(self, run: KnownRun, status: str) -> None:
-        """RUNNING, FINISHED, FAILED or KILLED; an end is stamped once."""
+        """Set RUNNING, FINISHED, FAILED or KILLED. The end time is written once."""
         if status == run.status:
             return
         if status == "RUNNING":
@@ -223,10 +224,10 @@ class RunBook:
         run.status = status
 
     def attach(self, run: KnownRun, artifacts: Mapping[str, Path]) -> None:
-        """Copy files and folders under their names in the run; a second copy replaces the first."""
+        """Copy files and folders into the run under these names. A second copy replaces the first."""
         for name, path in artifacts.items():
             if not path.exists():
-                raise FileNotFoundError(f"artifact {name!r}: there is no {path}")
+                raise FileNotFoundError(f"artifact {name!r}: {path} does not exist")
             if path.is_dir():
                 self._client.log_artifacts(run.id, str(path), artifact_path=name)
             else:
@@ -234,7 +235,7 @@ class RunBook:
 
     def _attach_file(self, run: KnownRun, name: PurePosixPath, path: Path) -> None:
         folder = None if name.parent == PurePosixPath(".") else str(name.parent)
-        # MLflow keeps the name on disk; a link gives a blob of the stage store the name a reader expects.
+        # MLflow uses the file name on disk; the link has the name that readers expect.
         with tempfile.TemporaryDirectory() as scratch:
             link = Path(scratch) / name.name
             link.symlink_to(path.resolve())

@@ -1,7 +1,7 @@
-"""The driver's record in MLflow: one parent run per experiment, one nested run per trial and control.
+"""Logs a search to MLflow: one parent run per experiment, one nested run per trial and control.
 
-Everything is idempotent by tags (experiment, config digest, search, trial id): a repeated call, or a new tracker after
-a crash, goes on with the runs that are there.
+Runs are identified by tags (experiment, config digest, search, trial id). A repeated call, or a new tracker after a
+crash, continues the existing runs.
 """
 
 import logging
@@ -26,16 +26,15 @@ from tune_tickets.results.records import (
     TrialRecord,
 )
 from tune_tickets.tracking import runs as tagging
-from tune_tickets.tracking.coordinates import coordinates
-from tune_tickets.tracking.inputs import SearchInputs
-from tune_tickets.tracking.naming import flatten, legal_name, without_passwords
+from tune_tickets.tracking.naming import coordinates, flatten, legal_name, without_passwords
+from tune_tickets.tracking.protocol import AnyTracker, SearchInputs, threat_tags
 from tune_tickets.tracking.registry import Winner, model_name
 from tune_tickets.tracking.runs import KnownRun, RunBook
 
 logger = logging.getLogger(__name__)
 
-PAUSE_SECONDS = 60.0  # a server that does not answer must not hold up the search at every epoch
-ATTEMPTS = 3  # tries before a write waits for the end, so that one broken write does not block the others
+PAUSE_SECONDS = 60.0  # a server that does not answer must not delay the search at every epoch
+ATTEMPTS = 3  # then a write waits for the end of the search, so that it does not block the others
 
 
 @dataclass
@@ -47,7 +46,7 @@ class _Write:
 
 
 class Backlog:
-    """Runs idempotent writes at once and in order; one that fails stays in line and is tried again later."""
+    """Runs idempotent writes at once and in order. A write that fails is kept and retried later."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -56,7 +55,7 @@ class Backlog:
         self._quiet_until = float("-inf")
 
     def run(self, what: str, action: Callable[[], None]) -> None:
-        """Do `action` now, after everything that still waits; never raises."""
+        """Run `action` after all waiting writes. Never raises."""
         with self._lock:
             self._writes.append(_Write(what, action))
             if self._clock() < self._quiet_until:
@@ -67,7 +66,7 @@ class Backlog:
                     return
 
     def settle(self) -> None:
-        """Try everything that is left once more, whatever its fate so far."""
+        """Try all waiting writes once more."""
         with self._lock:
             for write in list(self._writes):
                 self._try(write)
@@ -81,10 +80,10 @@ class Backlog:
     def _try(self, write: _Write) -> bool:
         try:
             write.action()
-        except Exception as error:  # whatever a tracking store does, the search goes on
+        except Exception as error:  # the search continues whatever a tracking store does
             write.error = without_passwords(f"{type(error).__name__}: {error}")
             if write.attempts == 0:
-                logger.warning("MLflow did not take %s, it will be tried again: %s", write.what, write.error)
+                logger.warning("MLflow did not accept %s; this will be retried: %s", write.what, write.error)
             write.attempts += 1
             return False
         self._writes.remove(write)
@@ -95,8 +94,8 @@ TRIAL_STATUS = {"complete": "FINISHED", "pruned": "FINISHED", "failed": "FAILED"
 PARENT_STATUS = {"finished": "FINISHED", "interrupted": "KILLED", "stopped": "FINISHED", "failed": "FAILED"}
 
 
-class Tracker:
-    """Opening it raises if the store cannot be used; after that a failed write is retried and named in `problems`."""
+class Tracker(AnyTracker):
+    """The constructor raises if the store cannot be used. Later, failed writes are retried and named in `problems`."""
 
     def __init__(
         self,
@@ -127,7 +126,7 @@ class Tracker:
         except Exception as error:
             raise TicketsError(
                 f"MLflow cannot keep this search in {without_passwords(uri)}: {without_passwords(str(error))}\n"
-                "Set tracking.uri to a store that can be written, or tracking.mlflow to false."
+                "Set tracking.uri to a store that is writable, or tracking.mlflow to false."
             ) from None  # the cause would show the password
 
     def _open(self) -> tuple[KnownRun, dict[str, KnownRun]]:
@@ -150,20 +149,19 @@ class Tracker:
 
     def _child(self, role: str, key: str, name: str, params: Mapping[str, Any]) -> KnownRun:
         if key not in self._children:
-            # A request that timed out may have made the run all the same: look before making it.
+            # A request that timed out may still have created the run.
             found = [run for run in self._book.search(tagging.KEY, key) if run.tags[tagging.PARENT] == self._parent.id]
             tags = {tagging.KEY: key, tagging.PARENT: self._parent.id}
             self._children[key] = found[0] if found else self._create(name, role, tags, params)
         return self._children[key]
 
     def log_inputs(self, inputs: SearchInputs) -> None:
-        """Name rows and threat models in the parent now, and in every trial and control as it is written."""
         self._inputs = inputs
         self._backlog.run("the rows and threat models", lambda: self._feed(self._parent))
 
     def _feed(self, run: KnownRun) -> None:
         self._book.write_inputs(run, self._inputs.rows)
-        self._book.write_tags(run, self._inputs.tags())
+        self._book.write_tags(run, threat_tags(self._inputs.threats))
 
     def _trial(self, trial_id: str, number: int, params: Mapping[str, Any]) -> KnownRun:
         run = self._child("trial", trial_id, f"trial {number}", params)
@@ -174,16 +172,12 @@ class Tracker:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What has not reached MLflow, one sentence each."""
         return self._backlog.problems
 
     def has_ended(self, trial_id: str) -> bool:
-        """Whether the trial's run was closed after all had been written to it."""
         return trial_id in self._children and self._children[trial_id].status in ("FINISHED", "FAILED")
 
     def start_trial(self, trial_id: str, number: int, params: Mapping[str, Any]) -> None:
-        """Make the trial's run, or pick up the one that an earlier driver left; a complete one stays as it is."""
-
         def write() -> None:
             run = self._trial(trial_id, number, params)
             if run.tags.get("status") != "complete":
@@ -193,8 +187,7 @@ class Tracker:
         self._backlog.run(f"the start of trial {number}", write)
 
     def log(self, trial_id: str, metrics: Mapping[str, float], step: int) -> None:
-        """Add one point to the trial's curves."""
-        point = dict(metrics)  # the caller may go on with its own while this waits
+        point = dict(metrics)  # the caller may change its own while this waits
 
         def write() -> None:
             self._book.write_points(self._children[trial_id], point, step)
@@ -202,8 +195,6 @@ class Tracker:
         self._backlog.run(f"step {step} of trial {trial_id}", write)
 
     def finish_trial(self, trial: TrialRecord, artifacts: Mapping[str, Path]) -> None:
-        """Write the trial's files, figures and tags; its status last, so that a closed run is a whole one."""
-
         def write() -> None:
             self._book.attach(self._trial(trial.id, trial.number, trial.params), artifacts)
             self._settle_trial(trial)
@@ -220,8 +211,6 @@ class Tracker:
         return run
 
     def log_control(self, control: ControlRecord, artifacts: Mapping[str, Path]) -> None:
-        """Write a control as a finished run beside the trials."""
-
         def write() -> None:
             run = self._settle_control(control)
             self._book.attach(run, artifacts)
@@ -239,14 +228,13 @@ class Tracker:
         return run
 
     def _settle_epochs(self, record: EpochsRecord) -> None:
-        """Real attacks epoch by epoch as curves of the run of the model, under names that its own figures have not."""
+        """Log attacks after every epoch as curves with names of their own."""
         key = "control/dense" if record.model == "dense" else record.model
         for figures in record.epochs:
             metrics = {f"epoch/{name}": value for name, value in headline(figures.metrics()).items()}
             self._book.write_points(self._children[key], metrics, figures.epoch)
 
     def finish(self, summary: Summary, artifacts: Mapping[str, Path]) -> None:
-        """Bring MLflow in line with the summary, mark winner and front, and close the parent run."""
         self._backlog.settle()
         self._backlog.run("the summary", lambda: self._settle_all(summary))
         self._backlog.run("the files of the experiment", lambda: self._book.attach(self._parent, artifacts))
@@ -269,9 +257,8 @@ class Tracker:
         self._book.set_status(self._parent, PARENT_STATUS[summary.status])
 
     def register(self, summary: Summary, tickets: Mapping[str, tuple[Path, tuple[str, ...]]]) -> None:
-        """Register the selected trial's ticket under the experiment's name, further tasks' behind a dot."""
         trial = next((trial for trial in summary.trials if trial.id == summary.selected.trial), None)
-        if trial is None or summary.status == "interrupted":  # the best so far is not yet the winner
+        if trial is None or summary.status == "interrupted":  # the best so far may not be the winner
             return
         for task, (path, columns) in tickets.items():
             name = model_name(f"{self._name}.{task}" if task else self._name)
@@ -294,8 +281,6 @@ class Tracker:
             self._book.write_tags(known, {"registered": registered})
 
     def log_confirmation(self, confirmation: Confirmation, status: SearchStatus, artifacts: Mapping[str, Path]) -> None:
-        """One run per model and seed beside the trials; the parent goes back to how the search ended."""
-
         def write() -> None:
             for model in confirmation.models:
                 for run in model.runs:
@@ -317,7 +302,7 @@ class Tracker:
         self._book.set_status(run, "FINISHED" if seeded.status == "complete" else "FAILED")
 
     def _close_strays(self) -> None:
-        # Trials a killed driver began and nobody took up again.
+        # Trials of a killed driver that were not continued.
         for run in self._children.values():
             if run.status == "RUNNING":
                 self._book.write_tags(run, {"status": "interrupted"})
@@ -330,7 +315,7 @@ def _objective(trial: TrialRecord) -> dict[str, float]:
 
 
 def _measured_on(task: str, trial: TrialRecord) -> dict[str, float]:
-    """The figures of the search's own task, or of a further one."""
+    """Return the metrics on the main task, or on a further one."""
     if not task:
         return trial.metrics
     further = trial.outcome.transfers if trial.outcome is not None else ()
