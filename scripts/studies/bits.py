@@ -80,11 +80,11 @@ def prepare(folder: Path) -> Path:
     model, rows = folder / "model", folder / "rows.csv"
     model.mkdir(parents=True)
     (model / "vocab.txt").write_text("\n".join(words), encoding="utf-8")
-    BertTokenizerFast(str(model / "vocab.txt")).save_pretrained(model)
+    BertTokenizerFast(str(model / "vocab.txt")).save_pretrained(model)  # type: ignore[no-untyped-call]
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
     torch.manual_seed(0)
-    config = BertConfig(vocab_size=len(words), max_position_embeddings=40, **sizes)
-    BertModel(config).save_pretrained(model, safe_serialization=True)
+    config = BertConfig(vocab_size=len(words), max_position_embeddings=40, **sizes)  # type: ignore[no-untyped-call]
+    BertModel(config).save_pretrained(model, safe_serialization=True)  # type: ignore[no-untyped-call]
     dice, texts = random.Random(0), dict[str, str]()
     while len(texts) < 160:
         label = len(texts) % 2
