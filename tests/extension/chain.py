@@ -46,7 +46,7 @@ class Chain:
     def killed(self, *overrides: str) -> None:
         """Run a search and kill its driver once a trial is done and another one is not."""
         process = self.start("run", self.yaml, *SMALL, *overrides, "--output", self.out)
-        deadline = time.monotonic() + 240
+        deadline = time.monotonic() + 400
         while not (self.out / "trials.jsonl").exists() and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.05)
         assert process.poll() is None, process.communicate()[0]
