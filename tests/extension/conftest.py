@@ -1,5 +1,20 @@
-"""Extensions run on the real command line, as the integration tests do."""
+"""Real searches on the tiny model, as in tests/integration."""
 
-from tests.integration.conftest import cli, environment, ray_folder, start
+import pytest
 
-__all__ = ["cli", "environment", "ray_folder", "start"]
+from tests.extension.chain import Chain, importable
+from tests.integration.conftest import cli, environment, ray_folder, start  # noqa: F401 - fixtures
+
+
+@pytest.fixture
+def extension_folder(tmp_path):
+    """A folder that everything a test starts imports from, for packages that are installed there."""
+    folder = tmp_path / "installed"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def chain(tiny_yaml, tmp_path, cli, start, environment, extension_folder):  # noqa: F811 - fixtures
+    importable(environment, extension_folder)
+    return Chain(tiny_yaml, tmp_path / "out", cli, start)

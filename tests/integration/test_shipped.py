@@ -8,6 +8,10 @@ import pytest
 
 from tests.integration.conftest import ROOT
 from tests.integration.test_search import runs_of
+from tune_tickets.config import load_experiment
+from tune_tickets.engine.store import Store
+from tune_tickets.search.plan import plan
+from tune_tickets.search.preflight import look, world_of
 
 pytestmark = pytest.mark.integration
 SMALL = [
@@ -31,9 +35,30 @@ def tune(environment, tmp_path):
         command = [sys.executable, script, file, *SMALL, *more, "--output", out]
         done = subprocess.run(command, cwd=tmp_path, env=environment, text=True, capture_output=True, timeout=400)
         assert done.returncode == 0, done.stdout + done.stderr
-        return json.loads((out / "summary.json").read_text(encoding="utf-8"))
+        summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
+        check_plan(file, [*SMALL, *more], summary, tmp_path / "empty")
+        return summary
 
     return run
+
+
+def check_plan(file, overrides, summary, folder):
+    """The run has requested the stages that were planned, as often: `plan` walks the flow of the run."""
+    # Whether there are random tickets depends on the winner: the whole model has none like it.
+    without = ["controls.random=false"] if not any(each["kind"] == "random" for each in summary["controls"]) else []
+    experiment = load_experiment(file, [*overrides, *without])
+    store = Store(str(folder))
+    seen = look(experiment)
+    planned = {
+        each.name: each.asked for each in plan(experiment, world_of(experiment, seen), store, len(seen.data.train))
+    }
+    requested = {name: use["asked"] for name, use in summary["stages"].items()}
+    assert requested.keys() == planned.keys()
+    # A trial that is not fixed by a warm start is planned as the most expensive one it can become.
+    fixed = len(experiment.settings.search.warm_starts) >= experiment.settings.search.trials
+    different = {name: (planned[name], requested[name]) for name in planned if planned[name] != requested[name]}
+    assert all(most >= number for most, number in different.values()), different
+    assert not (fixed and different), different
 
 
 def test_every_method_and_baseline_of_the_comparison(tune):
