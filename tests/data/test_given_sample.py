@@ -1,4 +1,4 @@
-"""Texts that are handed over to be attacked."""
+"""Texts that the caller gives to be attacked."""
 
 import pytest
 

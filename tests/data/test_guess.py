@@ -66,7 +66,7 @@ def test_duplicates_do_not_count_as_rows():
 
 
 def test_the_length_covers_95_percent_of_the_rows():
-    # Row i of 100 has i + 1 words beside the other column's one; 95 of 100 rows have at most 95 + 1.
+    # Row i of 100 has i + 1 words, and one in the other column; 95 of 100 rows have at most 95 + 1.
     columns = {"sentence1": lambda i: "w " * i + str(i), "sentence2": lambda i: "x", "label": lambda i: i % 2}
     guess = guess_task(table(**columns))
     assert guess.words == 96

@@ -1,4 +1,4 @@
-"""Real `datasets`, reading a folder laid out as a hub data set; the hub itself is out of reach."""
+"""The real `datasets` library reads a folder with the layout of a hub data set. The hub itself is not used."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Labels of the data and classes of a model, matched by name, by number or by a stated order."""
+"""Labels of the data and classes of a model are matched by name, by number or by a given order."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Words, and their vectors out of text files."""
+"""Words, and their vectors from text files."""
 
 import gzip
 

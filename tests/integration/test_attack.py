@@ -1,4 +1,4 @@
-"""The verbs `attack` and `predict` on tiny models: with the figures of a search, with pairs, against another model."""
+"""The verbs `attack` and `predict` on tiny models: with the metrics of a search, with pairs, against another model."""
 
 import io
 import json

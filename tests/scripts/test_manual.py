@@ -1,4 +1,4 @@
-"""What happens while the site is built: equations, the reference, pages without a place in the navigation."""
+"""The build of the site: equations, the YAML reference, pages that the navigation does not name."""
 
 import re
 from pathlib import Path

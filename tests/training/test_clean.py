@@ -1,4 +1,4 @@
-"""Clean accuracy, and the agreement that a constant predictor cannot have."""
+"""Clean accuracy, and an agreement measure that is zero for a constant predictor."""
 
 import pytest
 import torch
