@@ -1,4 +1,4 @@
-"""Clean accuracy, and an agreement measure that is zero for a constant predictor."""
+"""Clean accuracy, and agreement beyond chance, which a constant predictor does not have."""
 
 import pytest
 import torch
