@@ -108,10 +108,10 @@ def bias_features(
         return np.stack([vectors.max_pooled(words_of(row[place])) for row in texts])
     width = len(_OVERLAP + _FURTHER) if settings.further else len(_OVERLAP)
     pairs = ((words_of(row[1 - place]), words_of(row[place])) for row in texts)
-    return np.array([overlap(premise, hypothesis, vectors)[:width] for premise, hypothesis in pairs])
+    return np.array([_overlap(premise, hypothesis, vectors)[:width] for premise, hypothesis in pairs])
 
 
-def overlap(premise: Sequence[str], hypothesis: Sequence[str], vectors: WordVectors) -> tuple[float, ...]:
+def _overlap(premise: Sequence[str], hypothesis: Sequence[str], vectors: WordVectors) -> tuple[float, ...]:
     """Return the features `_OVERLAP` and `_FURTHER` of a pair; all are 0 if the hypothesis has no words."""
     if not hypothesis:
         return (0.0,) * len(_OVERLAP + _FURTHER)
