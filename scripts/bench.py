@@ -13,7 +13,7 @@ app.command("search")(search.bench)
 
 @app.callback()
 def front() -> None:
-    """What things cost, as ratios measured side by side on this machine."""
+    """Measure costs on this machine, as ratios to a baseline that is timed in the same run."""
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Everything the gate checks, in its order. Uses the virtual environment .venv, or the one named by VENV.
+# Run all checks of the gate, in this order. VENV names the virtual environment; the default is .venv.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bin=${VENV:-.venv}/bin
 step() { printf '\n== %s (%ss)\n' "$1" "$SECONDS"; }
-# Two processes, whole files each, in their order: a small search starts and ends on one core.
+# Two processes, each with whole files in their order. While a small search starts and ends, it uses only one core.
 side_by_side() { "$bin/python" -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder "$@"; }
 
 step "ruff";              "$bin/ruff" check . && "$bin/ruff" format --check .

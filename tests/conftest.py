@@ -1,4 +1,4 @@
-"""Shared by all tests: a tiny backbone in a local folder, a tiny task, and caches that belong to the test run."""
+"""Fixtures of all tests: a tiny backbone in a local folder, a tiny task, and caches of this test run only."""
 
 import os
 import random

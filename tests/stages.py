@@ -1,4 +1,4 @@
-"""Stages for tests: of a real kind if its fields fit, else of the same name with any inputs."""
+"""Stages for tests: of a real kind if its fields fit, otherwise of the same name with any inputs."""
 
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,4 +1,4 @@
-"""The walls of the house: which room may import which, and which library is imported in one room only."""
+"""Which folder may import which, and which library is imported in one folder only."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""The documentation: the site builds without a warning or a network, links lead somewhere, quoted messages are ours."""
+"""The documentation: the site builds without a warning or a network, links work, quoted messages exist."""
 
 import ast
 import os
@@ -17,7 +17,7 @@ from tune_tickets.config.experiment import Settings
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 GENERATED = {ROOT / "docs" / "reference.md"}
-"""Pages that are written while the site is built."""
+"""Pages that are written during the build of the site."""
 GAP = "…"
 
 
@@ -96,7 +96,7 @@ def test_broken_links_would_be_found(tmp_path):
 
 
 def links(page: Path) -> Iterator[str]:
-    """Relative targets of a page, without what stands in code."""
+    """Return the relative link targets of a page, without those in code."""
     text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
         if not re.match(r"[a-z]+:", target):
@@ -112,7 +112,7 @@ def headings(page: Path) -> set[str]:
 
 @cache
 def messages() -> frozenset[str]:
-    """Every string of the package, with a gap for what is filled in."""
+    """Return every string of the package, with a gap for each inserted value."""
     found = set()
     for file in (ROOT / "tune_tickets").rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):

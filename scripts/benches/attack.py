@@ -1,4 +1,4 @@
-"""Cost of an attack: stock TextAttack, the same without padding, ours, and the plain forward passes."""
+"""Cost of an attack: stock TextAttack, the same with less padding, our executor, and the plain forward passes."""
 
 import logging
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from tune_tickets.attacks.masked_words import MaskedLM
 
 LIMIT, SPEEDUP = 1.2, 20.0
-"""Ours may take this many times the bare forward passes, and must be this many times as fast as stock."""
+"""Our executor may take LIMIT times as long as the plain forward passes, and must be SPEEDUP times as fast as stock."""
 _LABELS = ("negative", "positive")
 _SEED = 0
 
@@ -48,25 +48,25 @@ _SEED = 0
 def bench(
     model: Annotated[str, typer.Option(help="Backbone: 'bundled' or a folder")] = "bundled",
     data: Annotated[str, typer.Option(help="Task of the attacked rows")] = "bundled/rotten-tomatoes",
-    held_out: Annotated[str | None, typer.Option(help="Where the attacked rows are, if not in `data`")] = None,
-    threat: Annotated[list[str], typer.Option(help="Threat models; may be given several times")] = [  # noqa: B006
+    held_out: Annotated[str | None, typer.Option(help="Source of the attacked rows, if not `data`")] = None,
+    threat: Annotated[list[str], typer.Option(help="Threat model; can be repeated")] = [  # noqa: B006
         "textfooler/minilm",
         "textbugger/minilm",
         "bert-attack/minilm",
     ],
-    rows: Annotated[int, typer.Option(help="Rows attacked")] = 48,
-    stock_rows: Annotated[int, typer.Option(help="Of these, rows that stock TextAttack attacks too")] = 12,
-    train_rows: Annotated[int, typer.Option(help="Rows the victims are fine-tuned on")] = 600,
-    epochs: Annotated[int, typer.Option(help="Epochs of that fine-tuning")] = 2,
-    rounds: Annotated[int, typer.Option(help="How often ours and the forward passes are measured, in turn")] = 3,
-    threads: Annotated[int | None, typer.Option(help="Threads of torch; default: its own choice")] = None,
+    rows: Annotated[int, typer.Option(help="Number of rows to attack")] = 48,
+    stock_rows: Annotated[int, typer.Option(help="How many of them stock TextAttack attacks too")] = 12,
+    train_rows: Annotated[int, typer.Option(help="Training rows of the attacked models")] = 600,
+    epochs: Annotated[int, typer.Option(help="Training epochs of the attacked models")] = 2,
+    rounds: Annotated[int, typer.Option(help="How often our executor and the forward passes are timed, in turn")] = 3,
+    threads: Annotated[int | None, typer.Option(help="Number of torch threads; default: chosen by torch")] = None,
     json: Json = None,
 ) -> None:
-    """Queries per second of stock, padding-fixed stock and our executor, and ours over the bare forward passes."""
+    """Compare our executor with stock TextAttack, with stock and less padding, and with the plain forward passes."""
     if threads is not None:
         torch.set_num_threads(threads)
     console = Console()
-    logging.disable(logging.WARNING)  # TextAttack has something to say about every victim
+    logging.disable(logging.WARNING)  # TextAttack warns about every model
     sizes = Rows(train=train_rows, select=rows, report=2)
     task = load_task(Task(source=data, held_out=held_out, max_length=128, rows=sizes), _SEED)
     victims = []
@@ -109,7 +109,7 @@ def _victim(model: str, task: TaskData, epochs: int, seed: int) -> Victim:
 
 
 def _masked_lm(model: str, task: TaskData) -> "MaskedLM":
-    """A masked language model on the backbone, fitted for one epoch: bad, and as slow as a good one."""
+    """Fit a masked language model for one epoch. It is inaccurate, but as slow as a good one."""
     from tune_tickets.attacks.masked_words import MaskedLM
 
     backbone = load_masked_lm_backbone(Model(source=model), _SEED)
@@ -137,7 +137,7 @@ def _compare(
     victim, other = victims
     few = rows[:stock_rows]
     for fixed in (False, True):
-        by_stock(victim, threat, few[:1], _SEED, masked_lm, fixed)  # what is loaded at the first row is not counted
+        by_stock(victim, threat, few[:1], _SEED, masked_lm, fixed)  # warm-up: the first row loads resources
     stock, stock_results = by_stock(victim, threat, few, _SEED, masked_lm, fixed=False)
     fixed_stock, fixed_results = by_stock(victim, threat, few, _SEED, masked_lm, fixed=True)
     ours, bare, shares, queries = [], [], [], 0
@@ -189,7 +189,7 @@ def _second_trial(
     rounds: int,
     masked_lm: "MaskedLM | None",
 ) -> tuple[float, float]:
-    """Seconds of attacking another model: with nothing known, and after a first trial on the same rows."""
+    """Return the seconds to attack another model: with empty caches, and after a first trial on the same rows."""
     alone, after = [], []
     for _ in range(rounds):
         with fresh_memory(masked_lm):
@@ -215,15 +215,15 @@ def _show(report: dict[str, Any], console: Console) -> None:
             f"{row['mismatches']}/{row['compared_rows']}",
         )
     console.print(table)
-    console.print("x floor: our time over that of the bare forward passes of the same texts, in ideal batches")
+    console.print("x floor: our time divided by that of the plain forward passes of the same texts, in ideal batches")
     for row in report["threats"]:
         shares = ", ".join(f"{name} {100 * share:.0f}%" for name, share in row["share_of_time"].items() if share)
         second = row["second_trial"]["ratio"]
-        console.print(f"{row['threat']}: time goes to {shares}; a second model on the same rows takes {second:.2f}x")
+        console.print(f"{row['threat']}: share of time: {shares}; a second model on the same rows takes {second:.2f}x")
         console.print(
-            f"  {row['most_over_stock']:.1f}x stock if the arithmetic of our passes ran at the speed of a large matrix "
-            f"product, and all else took no time"
+            f"  {row['most_over_stock']:.1f}x stock would be reached if our passes ran at the speed of a large matrix "
+            f"product, and everything else took no time"
         )
-        for name, what in (("over_floor_all", "the bare passes"), ("over_quick_floor_all", "our own passes alone")):
+        for name, what in (("over_floor_all", "the plain passes"), ("over_quick_floor_all", "our own passes")):
             rounds = ", ".join(f"{ratio:.2f}" for ratio in row[name])
-            console.print(f"  over {what}, round by round: {rounds}")
+            console.print(f"  our time divided by {what}, per round: {rounds}")

@@ -27,18 +27,18 @@ def bench(
     model: Annotated[str, typer.Option(help="Backbone: 'bundled' or a folder")] = "bundled",
     tokens: Annotated[int, typer.Option(help="Tokens per row")] = 64,
     batch: Annotated[int, typer.Option(help="Rows per step")] = 32,
-    mini_epoch: Annotated[list[int], typer.Option(help="Steps that may be lost; may be given several times")] = [  # noqa: B006
+    mini_epoch: Annotated[list[int], typer.Option(help="Steps that may be lost; can be repeated")] = [  # noqa: B006
         LEAST_STEPS,
         16,
     ],
-    rounds: Annotated[int, typer.Option(help="Measured rounds, each of as many steps as two mini-epochs")] = 3,
-    warmup: Annotated[int, typer.Option(help="Rounds before them that do not count")] = 1,
+    rounds: Annotated[int, typer.Option(help="Measured rounds of two mini-epochs each")] = 3,
+    warmup: Annotated[int, typer.Option(help="Rounds before the measured ones")] = 1,
     store: Annotated[
         str | None, typer.Option(help="Where checkpoints are written; default: a temporary folder")
     ] = None,
     json: Json = None,
 ) -> None:
-    """Training whose states are kept, beside the training or by waiting for each, as a multiple of training alone."""
+    """Compare training with checkpoints, written in parallel or by waiting, with training without checkpoints."""
     with TemporaryDirectory() as folder:
         rows = [
             _compare(model, tokens, batch, steps, adversary, (rounds, warmup), store or folder)
@@ -87,7 +87,7 @@ def _some(training: Iterator[None], steps: int) -> None:
 
 
 def _show(report: dict[str, Any]) -> None:
-    table = Table("mini-epoch", "training", "ms a step", "kept beside it", "median", "waited for", "median")
+    table = Table("mini-epoch", "training", "ms per step", "in parallel", "median", "waiting", "median")
     for row in report["rows"]:
         kept, waiting = row["kept"], row["waiting"]
         table.add_row(

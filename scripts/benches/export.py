@@ -27,16 +27,16 @@ _NAMES = ("input_ids", "attention_mask", "token_type_ids")
 
 def bench(
     model: Annotated[str, typer.Option(help="Backbone: 'bundled' or a folder")] = "bundled",
-    heads: Annotated[float, typer.Option(help="Share of heads cut")] = 1 / 6,
-    neurons: Annotated[float, typer.Option(help="Share of neurons cut")] = 0.3,
-    batch: Annotated[list[int], typer.Option(help="Texts at once; may be given several times")] = [1, 32],  # noqa: B006
+    heads: Annotated[float, typer.Option(help="Share of heads to cut")] = 1 / 6,
+    neurons: Annotated[float, typer.Option(help="Share of neurons to cut")] = 0.3,
+    batch: Annotated[list[int], typer.Option(help="Texts per batch; can be repeated")] = [1, 32],  # noqa: B006
     words: Annotated[int, typer.Option(help="Words per text")] = 30,
     rounds: Annotated[int, typer.Option(help="Measured rounds per comparison")] = 40,
-    warmup: Annotated[int, typer.Option(help="Rounds before them that do not count")] = 3,
-    threads: Annotated[int | None, typer.Option(help="Threads of both runtimes; default: torch's choice")] = None,
+    warmup: Annotated[int, typer.Option(help="Rounds before the measured ones")] = 3,
+    threads: Annotated[int | None, typer.Option(help="Threads of both runtimes; default: chosen by torch")] = None,
     json: Json = None,
 ) -> None:
-    """An exported structured ticket beside the dense model: onnxruntime, and torch, on the same texts."""
+    """Compare an exported structured ticket with the dense model, in onnxruntime and in torch, on the same texts."""
     check_installed()
     torch.set_num_threads(threads or torch.get_num_threads())
     networks, tokenizer = _networks(model, heads, neurons)
@@ -73,7 +73,7 @@ def _networks(model: str, heads: float, neurons: float) -> tuple[dict[str, PreTr
 
 
 def _texts(tokenizer: Any, batch: int, words: int) -> dict[str, Tensor]:  # noqa: ANN401 - of transformers
-    """Texts of equal length, so that no figure is made by padding; every text starts at another word."""
+    """Return texts of equal length, so that padding does not matter. Every text starts with another word."""
     known = TEXT.split()
     texts = [" ".join(known[(start + index) % len(known)] for index in range(words)) for start in range(batch)]
     return dict(tokenizer(texts, padding=True, truncation=True, return_tensors="pt"))
@@ -94,7 +94,7 @@ def _compare(
             float((torch.from_numpy(sessions[name].run(None, arrays)[0]) - network(**inputs).logits).abs().max())
             for name, network in networks.items()
         )
-        # One runtime after the other: the threads of each go on spinning for a while and would disturb the other.
+        # One runtime after the other: the threads of a runtime keep spinning for a while and would slow down the other.
         timings = interleaved(onnx, rounds, warmup) | interleaved(plain, rounds, warmup)
     batch, tokens = inputs["input_ids"].shape
     return {

@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 @dataclass
 class Heard:
-    """The texts that a model was given, to be passed through it once more without anything around."""
+    """The texts that each model was given, so that they can be timed again in plain forward passes."""
 
     victim: list[str] = field(default_factory=list)
     encoder: dict[str, None] = field(default_factory=dict)
     masked_lm: dict[str, None] = field(default_factory=dict)
     busy: dict[str, list[float]] = field(default_factory=lambda: {"victim": [], "encoder": [], "masked_lm": []})
-    """Seconds of a core that every pass took."""
+    """Core-seconds of every pass."""
 
     def shares(self, seconds: float) -> dict[str, float]:
-        """What part of the cores' time in so many seconds went to the passes of each model, and to all the rest."""
+        """Return the share of all cores' time that the passes of each model took, and the rest."""
         found = {name: sum(spent) / torch.get_num_threads() / seconds for name, spent in self.busy.items()}
         return {**found, "rest": 1 - sum(found.values())}
 
@@ -45,7 +45,7 @@ def timed(action: Callable[[], Any]) -> tuple[float, Any]:
 
 @contextmanager
 def fresh_memory(masked_lm: "MaskedLM | None") -> Iterator[None]:
-    """Nothing is known from an earlier attack, neither on disk nor in this process."""
+    """Run without answers of earlier attacks, neither on disk nor in this process."""
     if masked_lm is not None:
         vars(masked_lm).pop("_channel", None)
     before = os.environ.get("TUNE_TICKETS_CACHE")
@@ -64,14 +64,14 @@ def fresh_memory(masked_lm: "MaskedLM | None") -> Iterator[None]:
 
 
 def forget_in_process(victim: Victim) -> None:
-    """As in another worker of the machine: what is shared is on disk."""
+    """Empty the caches of this process but not those on disk, as for another worker of the machine."""
     load_encoder.cache_clear()
     load_encoder(victim.model.device, victim.exact)
 
 
 @contextmanager
 def listening(heard: Heard, victim: Victim, masked_lm: "MaskedLM | None") -> Iterator[None]:
-    """Note what the models are asked, and how long their passes keep a core busy."""
+    """Record the queries to the models and the duration of their passes."""
     encoder = load_encoder(victim.model.device, victim.exact)
     listeners = [
         _instead(victim._channel, "answer", _noting(heard.victim.extend)),
@@ -92,12 +92,12 @@ def listening(heard: Heard, victim: Victim, masked_lm: "MaskedLM | None") -> Ite
 
 
 Listener = Callable[[Callable[[Any], Any], Any], Any]
-"""Is given a method and what it was called with."""
+"""Called with a method and its argument."""
 
 
 @contextmanager
 def _instead(owner: object, name: str, listener: Listener) -> Iterator[None]:
-    """A method of one object is heard."""
+    """Replace a method of one object by a listener that calls it."""
     before, work = vars(owner).get(name), getattr(owner, name)
     vars(owner)[name] = partial(listener, work)
     try:
@@ -128,18 +128,18 @@ def _clocked(spent: list[float]) -> Listener:
 
 @dataclass(frozen=True)
 class Floors:
-    """Seconds of the same texts, all known beforehand, tokenised and sorted by length."""
+    """Seconds for the same texts if all are known in advance, tokenised and sorted by length."""
 
     bare: float
-    """Every batch on all cores, every token through all layers."""
+    """Each batch on all cores, every token through all layers."""
     ours: float
-    """With what we leave out left out, a core per batch."""
+    """With our shortcuts, one core per batch."""
     arithmetic: float
-    """The multiplications and additions of the latter, at the speed of this machine's best matrix product."""
+    """The floating-point operations of `ours` at the speed of this machine's best matrix product."""
 
 
 def floors(victim: Victim, masked_lm: "MaskedLM | None", heard: Heard) -> Floors:
-    """How long the forward passes take by themselves."""
+    """Time the forward passes without anything else."""
     encoder = load_encoder(torch.device("cpu"), torch.float32)
     asked = [
         _Asked(
@@ -184,7 +184,7 @@ class _Asked:
 
 
 def _flops_per_second() -> float:
-    """Of a matrix product that is large enough to keep all cores busy."""
+    """Measure a matrix product that is large enough for all cores."""
     left, right = torch.rand(2048, 1536), torch.rand(1536, 1536)
     best = min(timed(lambda: left @ right)[0] for _ in range(10))
     return 2 * 2048 * 1536 * 1536 / best

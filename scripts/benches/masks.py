@@ -1,4 +1,4 @@
-"""Cost of RobustT's masks: time and memory of a training step compared with dense training; a ticket under attack."""
+"""Cost of RobustT's masks: time and memory of a training step, and a ticket's forward pass, compared with dense."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any
@@ -23,7 +23,7 @@ from tune_tickets.training.schedule import build_optimizer
 from tune_tickets.training.trainer import Recipe, Trainer
 
 LIMIT = 1.15
-"""A masked training step may take this many times as long as the dense one, at the first of the sizes."""
+"""A masked training step may take this many times as long as a dense one, at the first size."""
 _PLAIN = Adversary(kind="none")
 _ADVERSARIES = (_PLAIN, Adversary(kind="freelb", steps=3))
 _EPOCHS = 1000
@@ -31,14 +31,14 @@ _EPOCHS = 1000
 
 def bench(
     model: Annotated[str, typer.Option(help="Backbone: 'bundled' or a folder")] = "bundled",
-    tokens: Annotated[list[int], typer.Option(help="Tokens per row; may be given several times")] = [64, 32],  # noqa: B006
+    tokens: Annotated[list[int], typer.Option(help="Tokens per row; can be repeated")] = [64, 32],  # noqa: B006
     batch: Annotated[int, typer.Option(help="Rows per step")] = 32,
     rounds: Annotated[int, typer.Option(help="Measured rounds per comparison")] = 12,
-    warmup: Annotated[int, typer.Option(help="Rounds before them that do not count")] = 2,
-    threads: Annotated[int | None, typer.Option(help="Threads of torch; default: its own choice")] = None,
+    warmup: Annotated[int, typer.Option(help="Rounds before the measured ones")] = 2,
+    threads: Annotated[int | None, typer.Option(help="Number of torch threads; default: chosen by torch")] = None,
     json: Json = None,
 ) -> None:
-    """RobustT's masked training step beside the dense one, its memory, and the folded ticket beside the dense model."""
+    """Compare RobustT's masked training step and the folded ticket with the dense model, in time and memory."""
     if threads is not None:
         torch.set_num_threads(threads)
     report = {
@@ -59,13 +59,13 @@ def bench(
 
 
 def rows_of(network: PreTrainedModel, batch: int, tokens: int) -> EncodedRows:
-    """Rows without padding: the figures belong to exactly batch x tokens."""
+    """Return rows without padding: exactly batch x tokens."""
     ids = torch.randint(5, network.config.vocab_size, (batch, tokens), dtype=torch.int32)
     return EncodedRows(ids, None, torch.full((batch,), tokens), torch.arange(batch) % 2)
 
 
 def network_of(model: str) -> PreTrainedModel:
-    """The backbone with a new head."""
+    """Load the backbone with a new classifier."""
     return load_backbone(Model(source=model), ("negative", "positive"), seed=0)[0]
 
 
@@ -93,7 +93,7 @@ def _step(model: str, batch: int, tokens: int, adversary: Adversary, rounds: int
 
 
 def _memory(model: str, batch: int, tokens: int) -> dict[str, Any]:
-    """Bytes of the gradients and of AdamW's state after one backward and one step."""
+    """Return the bytes of the gradients and of AdamW's state after one backward pass and one step."""
     found = {}
     for name in ("dense", "masked"):
         network = network_of(model)
@@ -124,8 +124,8 @@ def _state_bytes(optimizer: torch.optim.Optimizer) -> int:
 
 
 def _attack(model: str, batch: int, tokens: int, rounds: int, warmup: int) -> dict[str, Any]:
-    """The forward pass an attack asks for: a folded ticket of 30% sparsity, its mask gone, beside the dense model."""
-    dense, folded = network_of(model), network_of(model)  # in eval mode, as they are loaded
+    """Time the forward pass of an attack: a ticket with 30% of the weights set to zero, and the dense model."""
+    dense, folded = network_of(model), network_of(model)  # loaded in eval mode
     weights = {name: linear.weight for name, linear in family_of(folded).weight_matrices(folded).items()}
     draw_unstructured({name: weight.detach().abs() for name, weight in weights.items()}, 0.3).fold(weights)
     inputs = Batches(rows_of(dense, batch, tokens), batch, 0)[0]
@@ -136,7 +136,7 @@ def _attack(model: str, batch: int, tokens: int, rounds: int, warmup: int) -> di
 
 
 def _show(report: dict[str, Any]) -> None:
-    table = Table("masked or folded, beside dense", "tokens", "ms", "dense ms", "ratio", "median", "CPU")
+    table = Table("masked or folded, against dense", "tokens", "ms", "dense ms", "ratio", "median", "CPU")
     for step in report["steps"]:
         _add(table, "training step" if step["passes"] == 1 else f"FreeLB-{step['passes']} step", step, "masked")
     for forward in report["attack"]:
@@ -145,7 +145,7 @@ def _show(report: dict[str, Any]) -> None:
     console.print(table)
     memory = report["memory"]
     console.print(
-        f"Masks alone need {memory['gradients_ratio']:.2f}x the gradient bytes of full training and "
+        f"Training only masks needs {memory['gradients_ratio']:.2f}x the gradient bytes of full training and "
         f"{memory['optimizer_state_ratio']:.2f}x its optimizer state."
     )
     first = report["steps"][0]

@@ -1,4 +1,4 @@
-"""What two workers gain over one on the same search, and what Ray, Optuna and MLflow add to a trial."""
+"""Speed-up of two workers over one on the same search, and the overhead of Ray, Optuna and MLflow per trial."""
 
 import os
 import subprocess
@@ -45,7 +45,7 @@ search: {{trials: {trials}, sampler: random, scheduler: {{kind: none}}}}
 resources: {{cpus: 1, threads: 1}}
 """
 _CPUS = "RAY_OVERRIDE_RESOURCES"
-"""Ray's own way of telling a node what it has: the number of workers, whatever the machine."""
+"""Ray's variable for the resources of a node. It sets the number of workers on any machine."""
 _STEPS = """
 import sys, time, torch
 torch.set_num_threads(1)
@@ -62,16 +62,16 @@ _SMALL = ("search.trials=1", "retraining.epochs=1", "evaluation.rows=1")
 
 @dataclass
 class Watched:
-    """A search under the clock."""
+    """The times of one search."""
 
     started: list[float] = field(default_factory=list)
     finished: dict[int, float] = field(default_factory=dict)
     seconds: float = 0.0
-    """From the call to the summary: Ray's start and the closing included."""
+    """From the call to the summary, including the start of Ray and the closing."""
     summary: Summary | None = None
 
     def hear(self, event: Event) -> None:
-        """Note when trials begin and end."""
+        """Record the start and end of trials."""
         if isinstance(event, TrialStarted):
             self.started.append(time.monotonic())
         elif isinstance(event, TrialFinished):
@@ -85,7 +85,7 @@ class Watched:
         return max(self.finished.values()) - min(self.started)
 
     def overhead(self) -> float:
-        """Seconds per trial beside its stages, once the first trial is through; trials must run one by one."""
+        """Return the seconds per trial in addition to its stages. Trials must run one by one; the first is excluded."""
         assert self.summary is not None
         first, *others = sorted(self.finished, key=self.finished.__getitem__)
         window = self.finished[others[-1]] - self.finished[first]
@@ -99,26 +99,30 @@ class Watched:
 
 
 def bench(
-    trials: Annotated[int, typer.Option(min=2, help="Trials of each search; even, or a worker idles at the end")] = 4,
-    train_rows: Annotated[int, typer.Option(help="Training rows: with --epochs, how long a trial takes")] = 640,
-    epochs: Annotated[int, typer.Option(help="Epochs of retraining; the search of each trial takes one more")] = 2,
-    attacked_rows: Annotated[int, typer.Option(help="Rows attacked")] = 16,
-    select_rows: Annotated[int, typer.Option(help="Rows that trials are measured on")] = 128,
-    batch: Annotated[int, typer.Option(help="Rows in a batch")] = 32,
-    tokens: Annotated[int, typer.Option(help="Tokens in a text at most")] = 64,
+    trials: Annotated[
+        int, typer.Option(min=2, help="Trials per search; an even number, or one worker is idle at the end")
+    ] = 4,
+    train_rows: Annotated[int, typer.Option(help="Training rows; with --epochs, they set the length of a trial")] = 640,
+    epochs: Annotated[int, typer.Option(help="Epochs of retraining; finding the ticket takes one more")] = 2,
+    attacked_rows: Annotated[int, typer.Option(help="Number of rows to attack")] = 16,
+    select_rows: Annotated[int, typer.Option(help="Number of select rows")] = 128,
+    batch: Annotated[int, typer.Option(help="Rows per batch")] = 32,
+    tokens: Annotated[int, typer.Option(help="Largest number of tokens per text")] = 64,
     model: Annotated[str, typer.Option(help="A transformers folder, or 'bundled'")] = "bundled",
     data: Annotated[str, typer.Option(help="A file, or 'bundled/...'")] = "bundled/rotten-tomatoes",
-    steps: Annotated[int, typer.Option(help="Training steps of a lone layer that tell what the machine allows")] = 60,
+    steps: Annotated[
+        int, typer.Option(help="Training steps of a single layer, to measure the limit of the machine")
+    ] = 60,
     json: Json = None,
 ) -> None:
-    """The same search with one worker, with two, and with everything in the store already."""
+    """Run the same search with one worker, with two workers, and with all stages in the store."""
     console = Console()
     settings = {name: value for name, value in locals().items() if name not in ("json", "console")}
     with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder:
         root = Path(folder)
         yaml = root / "bench.yaml"
         yaml.write_text(YAML.format(**settings), encoding="utf-8")
-        # Untimed, or the first search would pay for what the driver imports: one worker would look slower than it is.
+        # Not timed: the first search pays for the imports of the driver, and one worker would look too slow.
         _search(yaml, 1, root / "warm-up", str(root / "store-warm-up"), f"task.rows.train={batch}", *_SMALL)
         runs = {}
         for name, workers, store in (("one", 1, "one"), ("two", 2, "two"), ("cached", 1, "one")):
@@ -131,7 +135,7 @@ def bench(
 
 
 def _search(yaml: Path, workers: int, folder: Path, store: str, *overrides: str) -> Watched:
-    """A search in a Ray session of so many workers; what attacks keep on disk is as fresh as the session."""
+    """Run a search in a Ray session with this many workers and an empty cache for attacks."""
     experiment = load_experiment(yaml, [f"search.concurrency={workers}", *overrides])
     watched = Watched()
     with _environment(TUNE_TICKETS_CACHE=f"{folder}-cache", **{_CPUS: f'{{"CPU": {workers}}}'}):
@@ -164,16 +168,16 @@ def _lines(report: Mapping[str, Any]) -> Iterator[str]:
         f"one worker {seconds['one']:.1f} s, two {seconds['two']:.1f} s: {report['ratio']:.2f}x as fast (1.7 wanted), "
         f"without start and closing {trials['one']:.1f} s and {trials['two']:.1f} s, {report['trials_ratio']:.2f}x"
     )
-    yield f"two lone processes beside one on this machine: {report['machine_ratio']:.2f}x"
+    yield f"limit of this machine, two separate processes against one: {report['machine_ratio']:.2f}x"
     shown = report["overhead"]
     yield (
-        f"beside its stages a trial takes {shown['computed']:.2f} s once workers are warm (2 s allowed), "
+        f"in addition to its stages a trial takes {shown['computed']:.2f} s once workers are warm (2 s allowed), "
         f"with all stages in the store {shown['cached']:.2f} s"
     )
 
 
 def _ceiling(steps: int) -> float:
-    """How much more two processes of one thread each get done than one: 2 if they do not disturb one another."""
+    """Return the speed-up of two single-thread processes over one: 2 if they do not slow each other down."""
 
     def seconds(processes: int) -> float:
         command = [sys.executable, "-c", _STEPS, str(steps)]

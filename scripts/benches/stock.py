@@ -1,4 +1,4 @@
-"""Stock TextAttack on the parts of a threat model: what our executor is compared with."""
+"""Run unmodified TextAttack with the parts of a threat model, as the baseline of our executor."""
 
 import time
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ Result = tuple[str, str, int]
 
 
 class _PlainEncoder(SentenceEncoder):
-    """As the stock constraint has it: all windows of all candidates are encoded, again and again."""
+    """Like the constraint of TextAttack: encodes all windows of all candidates every time."""
 
     def __init__(self) -> None:
         from sentence_transformers import SentenceTransformer
@@ -46,7 +46,7 @@ def by_stock(
     masked_lm: "MaskedLM | None",
     fixed: bool,
 ) -> tuple[float, list[Result]]:
-    """Seconds and results of TextAttack's own Attacker with its own wrapper and default arguments."""
+    """Return seconds and results of TextAttack's own Attacker. `fixed` pads a batch only to its longest text."""
     import_textattack()
     from textattack import Attack, AttackArgs, Attacker
     from textattack.datasets import Dataset
@@ -75,7 +75,7 @@ def by_stock(
     tokenizer.model_max_length = min(tokenizer.model_max_length, victim.model.config.max_position_embeddings)
 
     class Longest(HuggingFaceModelWrapper):  # type: ignore[misc]
-        """The stock wrapper, padding to the longest text of the batch."""
+        """The wrapper of TextAttack, but padding only to the longest text of the batch."""
 
         @torch.no_grad()
         def __call__(self, texts: list[str]) -> torch.Tensor:

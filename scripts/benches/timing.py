@@ -16,15 +16,15 @@ Action = Callable[[], object]
 
 @dataclass(frozen=True)
 class Timing:
-    """Milliseconds of one action over all rounds; the minimum is the least disturbed one."""
+    """Milliseconds of one action over all rounds. The minimum is the least disturbed by other processes."""
 
     minimum: float
     median: float
     cpu_minimum: float
-    """Computing time of all threads: of use where other processes take the cores away."""
+    """CPU time of all threads, which is useful if other processes use the cores."""
 
     def as_dict(self) -> dict[str, float]:
-        """The figures for a JSON file."""
+        """Return the numbers for a JSON file."""
         return {name: round(value, 4) for name, value in vars(self).items()}
 
 
@@ -43,7 +43,7 @@ def interleaved(actions: Mapping[str, Action], rounds: int, warmup: int) -> dict
 
 
 def compared(timings: Mapping[str, Timing], one: str, other: str) -> dict[str, Any]:
-    """Both timings, and how many times as long `one` takes as `other`."""
+    """Return both timings, and the time of `one` divided by the time of `other`."""
     first, second = timings[one], timings[other]
     return {
         one: first.as_dict(),
@@ -55,6 +55,6 @@ def compared(timings: Mapping[str, Timing], one: str, other: str) -> dict[str, A
 
 
 def write_json(report: Mapping[str, Any], path: Path | None) -> None:
-    """Write a bench's figures where the user asked for them."""
+    """Write the numbers of a benchmark to a file, if one is given."""
     if path is not None:
         path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")

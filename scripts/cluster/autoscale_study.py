@@ -1,8 +1,8 @@
 """`python scripts/cluster/autoscale_study.py EXPERIMENT.yaml [KEY=VALUE]... --nodes 3`: test autoscaling.
 
-A search on a cluster that begins with no worker: its pending stages ask for nodes all at once, one node is killed while
-it computes, and all nodes are removed after the search. Exits with 1 unless the peak was what was asked for, the lost
-node cost no trial, and no node outlived the idle timeout (and what it takes to notice).
+The search starts on a cluster without workers. Its pending stages request nodes all at once, one node is killed while
+it computes, and all nodes are removed after the search. The exit code is 1 unless the requested number of nodes was
+reached, no trial was lost, and all nodes were removed after the idle timeout (plus some slack).
 """
 
 import argparse
@@ -19,12 +19,12 @@ from typing import Any
 from fake_cluster import FakeCluster
 
 SLACK_SECONDS = 30.0
-"""What the autoscaler, its update and the end of a raylet may take on a busy machine, beyond the idle timeout."""
+"""Time beyond the idle timeout that the autoscaler and the end of a raylet may take on a busy machine."""
 
 
 @dataclass
 class Study:
-    """What was seen."""
+    """What was observed."""
 
     asked: int
     idle_timeout: float
@@ -32,28 +32,28 @@ class Study:
     peak_busy: int = 0
     killed: str | None = None
     ups: list[tuple[float, int]] = field(default_factory=list)
-    """Seconds since the start of the search, workers alive: every change."""
+    """Every change of the number of workers: seconds since the start of the search, workers alive."""
     search_exit: int | None = None
     trials: int = 0
     complete: int = 0
     seconds_to_zero: float | None = None
 
     def faults(self, kill: bool) -> list[str]:
-        """What was not as it should be."""
+        """Return what went wrong."""
         late = self.seconds_to_zero is None or self.seconds_to_zero > self.idle_timeout + SLACK_SECONDS
         found = {
             f"the search ended with {self.search_exit}": self.search_exit != 0,
-            f"{self.peak} nodes at the peak, {self.asked} asked for": self.peak != self.asked,
-            f"{self.peak_busy} of {self.asked} nodes computed at once": self.peak_busy != self.asked,
+            f"{self.peak} nodes at the peak, {self.asked} requested": self.peak != self.asked,
+            f"{self.peak_busy} of {self.asked} nodes computed at the same time": self.peak_busy != self.asked,
             f"{self.complete} of {self.trials} trials are complete": self.complete != self.trials or not self.trials,
-            f"idle nodes were gone after {self.seconds_to_zero} s": late,
+            f"idle nodes were removed after {self.seconds_to_zero} s": late,
             "no node could be killed while it computed": kill and self.killed is None,
         }
         return [text for text, wrong in found.items() if wrong]
 
 
 def watch(cluster: FakeCluster, search: "subprocess.Popen[str]", study: Study, kill: bool) -> None:
-    """Follow the cluster until the search has ended and the last worker is gone."""
+    """Watch the cluster until the search has ended and the last worker is removed."""
     import ray
 
     began, ended, printed = time.monotonic(), None, -1
@@ -80,16 +80,16 @@ def watch(cluster: FakeCluster, search: "subprocess.Popen[str]", study: Study, k
 
 
 def run(options: argparse.Namespace, folder: Path) -> Study:
-    """One search on one fake cluster."""
+    """Run one search on one fake cluster."""
     study = Study(options.nodes, options.idle)
     with FakeCluster(folder, most=options.nodes + 2, idle_seconds=options.idle) as cluster:
         cluster.wait()
         cluster.join()
-        import ray  # knows the token only now
+        import ray  # Ray reads the token at import
 
         ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
         command = [sys.executable, "-m", "tune_tickets.cli", "run", str(options.experiment), *options.overrides]
-        # One stage per trial and no control beside them: then as many nodes are asked for as trials run at once.
+        # One stage per trial and no controls, so that the number of requested nodes is the number of parallel trials.
         command += [f"search.concurrency={options.nodes}", "resources.gpus=1", "controls.dense=false"]
         command += ["controls.random=false", "objective.floor_points=null", "evaluation.shard=100000"]
         command += ["--output", str(options.output), "--address", cluster.address]
@@ -106,17 +106,19 @@ def run(options: argparse.Namespace, folder: Path) -> Study:
 
 
 def main() -> None:
-    """The command line."""
-    parser = argparse.ArgumentParser(description="A search on an autoscaling cluster of fake GPU nodes, one killed.")
+    """Run the study from the command line."""
+    parser = argparse.ArgumentParser(
+        description="Run a search on an autoscaling cluster of fake GPU nodes, and kill one node."
+    )
     parser.add_argument("experiment", type=Path)
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE")
-    parser.add_argument("--nodes", type=int, default=3, help="trials at once, each asking for a node")
+    parser.add_argument("--nodes", type=int, default=3, help="number of parallel trials, each on its own node")
     parser.add_argument("--idle", type=float, default=6.0, help="idle timeout of a node in seconds")
-    parser.add_argument("--no-kill", dest="kill", action="store_false", help="let all nodes live")
+    parser.add_argument("--no-kill", dest="kill", action="store_false", help="do not kill a node")
     parser.add_argument("--output", type=Path, required=True, help="results folder of the search")
-    parser.add_argument("--json", type=Path, help="write what was seen to this file")
+    parser.add_argument("--json", type=Path, help="write the observations to this file")
     options = parser.parse_intermixed_args()
-    folder = Path(tempfile.mkdtemp(prefix="tt-"))  # short: Ray's sockets lie in it
+    folder = Path(tempfile.mkdtemp(prefix="tt-"))  # short, because the paths of Ray's sockets are limited
     try:
         study = run(options, folder)
     finally:

@@ -1,7 +1,7 @@
-"""A real Ray cluster on one machine whose autoscaler adds and removes nodes with a GPU that is only claimed.
+"""A real Ray cluster on one machine, whose autoscaler adds and removes nodes with simulated GPUs.
 
-Ray's fake node provider starts a raylet for every node. Everything here carries a tag in its environment, and only what
-carries it is ever stopped. Ray reads the token of the cluster when it is imported: import it after `join`.
+Ray's fake node provider starts a raylet for every node. All its processes have a tag in their environment, and only
+processes with this tag are ever stopped. Ray reads the token of the cluster at import, so import it after `join`.
 """
 
 import json
@@ -25,7 +25,7 @@ _NODE = "RAY_OVERRIDE_NODE_ID_FOR_TESTING"
 
 
 class FakeCluster:
-    """From `with` to its end: a head without CPUs, and up to `most` workers of one CPU and one claimed GPU each."""
+    """A context manager: a head without CPUs, and up to `most` workers with one CPU and one simulated GPU each."""
 
     def __init__(self, folder: Path, most: int, idle_seconds: float) -> None:
         self._folder, self._tag = folder, uuid.uuid4().hex
@@ -69,7 +69,7 @@ class FakeCluster:
             time.sleep(0.2)
 
     def wait(self, seconds: float = 120.0) -> None:
-        """Until the head is up, and its autoscaler has not died of its configuration."""
+        """Wait until the head runs and its autoscaler has accepted the configuration."""
         log, deadline = self._folder / "head.log", time.monotonic() + seconds
         while "Ray runtime started" not in log.read_text():
             if self._head.poll() is not None or time.monotonic() > deadline:
@@ -80,11 +80,11 @@ class FakeCluster:
             raise RuntimeError(log.read_text())
 
     def join(self) -> None:
-        """Let this process speak to the cluster."""
+        """Set the environment that this process needs to connect to the cluster."""
         os.environ.update(self.environment)
 
     def computing(self) -> dict[int, str]:
-        """Raylet -> node of the workers that compute a stage right now."""
+        """Return raylet -> node for the workers that are computing a stage."""
         found = {}
         for process in self._own():
             try:
@@ -95,9 +95,9 @@ class FakeCluster:
         return found
 
     def kill_node(self, raylet: int) -> None:
-        """As if the machine went away; only a raylet of this cluster."""
+        """Kill a raylet of this cluster, as if its machine was lost."""
         if raylet not in {process.pid for process in self._own()}:
-            raise ValueError(f"process {raylet} is not of this cluster")
+            raise ValueError(f"process {raylet} does not belong to this cluster")
         os.kill(raylet, signal.SIGKILL)
 
     def _own(self) -> Iterator[psutil.Process]:
@@ -133,7 +133,7 @@ def _config(address: str, most: int, idle_seconds: float) -> dict[str, Any]:
             },
         },
         "head_node_type": "ray.head.default",
-        # What `ray up` would have filled in.
+        # Keys that `ray up` would add.
         "auth": {},
         **{key: {} for key in ("docker", "file_mounts")},
         **{key: [] for key in ("cluster_synced_files", "initialization_commands", "setup_commands")},
@@ -142,7 +142,7 @@ def _config(address: str, most: int, idle_seconds: float) -> dict[str, Any]:
 
 
 def _own_address() -> str:
-    """Of the interface that leads out, if there is one; nothing is sent."""
+    """Return the address of the default network interface. Nothing is sent."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))

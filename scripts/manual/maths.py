@@ -12,7 +12,7 @@ _BLOCK = re.compile(r'<div class="arithmatex">\s*\\\[(.*?)\\\]\s*</div>', re.DOT
 
 
 def on_page_content(content: str, /, *, page: Page, **kwargs: object) -> str:
-    """Replace what the Markdown extension arithmatex has marked as LaTeX."""
+    """Replace the LaTeX that the Markdown extension arithmatex has marked."""
     content = _BLOCK.sub(lambda found: f'<div class="equation">{_mathml(found, page, "block")}</div>', content)
     return _INLINE.sub(lambda found: _mathml(found, page, "inline"), content)
 
@@ -21,5 +21,5 @@ def _mathml(found: re.Match[str], page: Page, display: str) -> str:
     latex = html.unescape(found[1]).strip()
     mathml = str(convert(latex, display=display))
     if "\\" in mathml:  # a command that the converter does not know stays in the text
-        raise PluginError(f"{page.file.src_uri}: not all of this LaTeX is understood: {latex}")
+        raise PluginError(f"{page.file.src_uri}: this LaTeX cannot be converted completely: {latex}")
     return mathml

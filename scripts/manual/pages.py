@@ -1,4 +1,4 @@
-"""Add pages of docs/ that the navigation of mkdocs.yml does not name at its end."""
+"""Append pages of docs/ that mkdocs.yml does not name to the navigation."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +10,7 @@ LAST = "Further"
 
 
 def on_config(config: MkDocsConfig, **kwargs: object) -> MkDocsConfig:
-    """Complete the navigation."""
+    """Append missing pages to the navigation."""
     named = set(_files(config.nav))
     left = sorted(path.name for path in Path(config.docs_dir).glob("*.md") if path.name not in named)
     if left:

@@ -1,4 +1,4 @@
-"""The YAML reference, written from the Pydantic schemas: `python scripts/manual/reference.py` prints it."""
+"""Write the YAML reference from the Pydantic schemas: `python scripts/manual/reference.py` prints it."""
 
 import re
 import types
@@ -19,11 +19,11 @@ PAGE = "reference.md"
 _OPENING = """\
 # YAML reference
 
-Written from the schemas when this site is built. Unknown keys are errors, and values are not turned into other types.
-`tune-tickets schema > experiment.schema.json` gives the same to your editor.
+This page is written from the schemas when the site is built. Unknown keys are errors, and values are not converted to
+other types. `tune-tickets schema > experiment.schema.json` writes the same rules for your editor.
 
-Fields marked **searched** may hold a search domain in the place of a value; they stand under {sections}.
-Shares may be written as fractions (`1/6`).
+Fields marked **searched** take a value or a search domain. They are in the sections {sections}.
+Shares can be written as fractions (`1/6`).
 
 ## Search domains
 
@@ -31,50 +31,50 @@ Shares may be written as fractions (`1/6`).
 |---|---|
 {domains}
 
-With `step:` a `uniform` or `int` domain has a grid. With `when:` it is searched only where other keys have a value,
-`{{int: [2, 5], when: {{method.adversary.kind: freelb}}}}`; a list of values allows each of them.
+With `step:`, the values of a `uniform` or `int` domain lie on a grid. With `when:`, a domain is searched only if
+another key has a given value: `{{int: [2, 5], when: {{method.adversary.kind: freelb}}}}`. A list allows all its values.
 """
 
 
 @dataclass(frozen=True)
 class Place:
-    """A section of the YAML file: its path, its schema, how deep it lies."""
+    """A section of the YAML file: its path, its schema and its depth."""
 
     path: str
     schema: type[BaseModel]
     depth: int = 0
     parent: str = ""
-    """The heading of the section it lies in: `method.adversary` lies in several."""
+    """The heading of its parent section; `method.adversary` has several parents."""
 
     @property
     def heading(self) -> str:
-        """Its path, with the kind where that decides what the section is."""
+        """The path, with the kind if the kind decides which section it is."""
         kind = _kind(self.schema)
         return f"{self.path}: {{kind: {kind}}}" if kind else self.path or "Top level"
 
     @property
     def anchor(self) -> str:
-        """The heading as part of an address."""
+        """The heading as the anchor of a link."""
         return re.sub(r"[^a-z0-9]+", "-", self.heading.lower()).strip("-")
 
     @property
     def searchable(self) -> bool:
-        """Whether a search domain may stand in its fields."""
+        """Whether its fields take search domains."""
         return any(fnmatch(f"{self.path}.x", f"{section}.*") for section in SEARCHABLE)
 
     def below(self, name: str) -> list["Place"]:
-        """The sections that the field may hold."""
+        """Return the sections that a field can contain."""
         field = self.schema.model_fields[name]
         path = ".".join(filter(None, [self.path, name, "<name>" if _by_name(field) else ""]))
         return [Place(path, schema, self.depth + 1, self.heading) for schema in _schemas(field.annotation)]
 
 
 Homes = dict[tuple[type[BaseModel], bool], Place]
-"""Where the fields of a schema are listed: its shallowest place, apart for searched and fixed ones."""
+"""Where the fields of a schema are listed: at its shallowest place, separately for searched and fixed fields."""
 
 
-def on_files(files: Any, /, *, config: Any) -> Any:  # noqa: ANN401 - mkdocs' own types, which this script does without
-    """Put the page among the others while mkdocs builds."""
+def on_files(files: Any, /, *, config: Any) -> Any:  # noqa: ANN401 - types of mkdocs, which need not be installed
+    """Add the page to the site."""
     from mkdocs.structure.files import File
 
     files.append(File.generated(config, PAGE, content=reference()))
@@ -82,21 +82,21 @@ def on_files(files: Any, /, *, config: Any) -> Any:  # noqa: ANN401 - mkdocs' ow
 
 
 def reference() -> str:
-    """The whole page."""
+    """Return the whole page."""
     sections = ", ".join(f"`{section}`" for section in SEARCHABLE)
     domains = "\n".join(f"| `{{{name}: [...]}}` | {_sentence(schema)} |" for name, schema in DOMAINS.items())
     top = Place("", Settings)
     homes: Homes = {}
     level = [top]
     while level:
-        level.sort(key=lambda place: "<name>" in place.path)  # of equally deep places one that every file has
+        level.sort(key=lambda place: "<name>" in place.path)  # at equal depth, prefer places without a free name
         level = [place for place in level if homes.setdefault((place.schema, place.searchable), place) is place]
         level = [below for place in level for name in place.schema.model_fields for below in place.below(name)]
     return "\n".join([_OPENING.format(sections=sections, domains=domains), *_sections(top, homes)])
 
 
 def _sections(place: Place, homes: Homes) -> Iterator[str]:
-    """A section and those within it, each where it is at home."""
+    """Return a section and its subsections, each at its home."""
     yield _section(place, homes)
     for name in place.schema.model_fields:
         for below in place.below(name):
@@ -122,7 +122,7 @@ def _row(name: str, field: FieldInfo, place: Place, homes: Homes) -> str:
 
 
 def _fixed(schema: type[BaseModel]) -> set[str]:
-    """The discriminator of a union says what the section is; only a literal of several values can be searched."""
+    """Return the fields that cannot be searched: a `kind` with one value only names the section."""
     return {"kind"} if _kind(schema) else set()
 
 
@@ -135,7 +135,7 @@ def _kind(schema: type[BaseModel]) -> str | None:
 
 
 def _options(annotation: Any) -> list[Any]:  # noqa: ANN401 - any annotation
-    """The members of a union, without the wrapping of Annotated."""
+    """Return the members of a union, without Annotated."""
     if get_origin(annotation) is Annotated:
         return _options(get_args(annotation)[0])
     if get_origin(annotation) in (Union, types.UnionType):
@@ -170,7 +170,7 @@ def _type(field: FieldInfo) -> str:
 
 
 def _metadata(annotation: Any) -> list[Any]:  # noqa: ANN401
-    """What Annotated says of the members of a union."""
+    """Return the metadata that Annotated adds to the members of a union."""
     own = list(get_args(annotation)[1:]) if get_origin(annotation) is Annotated else []
     inner = get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else ()
     flat = [item for each in own for item in (each.metadata if isinstance(each, FieldInfo) else [each])]
@@ -227,7 +227,7 @@ def _sentence(schema: type[BaseModel]) -> str:
 
 
 def _cell(text: str) -> str:
-    """Text for a table; a mapping in braces is code, or Markdown would read it as attributes."""
+    """Escape text for a table. Braces become code, because Markdown would read them as attributes."""
     return re.sub(r"(?<!`)(\{[^}]*\})", r"`\1`", text).replace("|", "\\|")
 
 

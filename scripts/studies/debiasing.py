@@ -1,7 +1,7 @@
 """`python scripts/studies/debiasing.py`: does a product of experts find subnetworks that rely less on a planted bias?
 
-Every seed has rows, fine-tuning and masks of its own; both losses start from the same fine-tuned model. Stages are kept
-in `--store`, so that an interrupted study continues where it stopped.
+Every seed has its own rows, fine-tuning and masks. Both losses start from the same fine-tuned model. Stages are kept in
+`--store`, so an interrupted study continues where it stopped.
 """
 
 import json
@@ -27,7 +27,7 @@ _LOSS = "method.debiasing.loss"
 
 @dataclass(frozen=True)
 class Run:
-    """A model in percent: on rows like those it was trained on (ID), and where the marker mostly lies (OOD)."""
+    """Accuracy of a model in percent: in distribution (ID), and where the marker mostly misleads (OOD)."""
 
     seed: int
     model: str
@@ -38,7 +38,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Margin:
-    """A difference of two models over seeds: its mean and 95% interval by Student's t, in points."""
+    """Difference of two models over seeds, in points: its mean and 95% interval by Student's t."""
 
     mean: float
     low: float
@@ -48,11 +48,11 @@ class Margin:
 def study(
     yaml: Annotated[Path, typer.Option(help="Experiment whose method.debiasing.loss is searched")] = _YAML,
     seeds: Annotated[int, typer.Option(min=2)] = 3,
-    store: Annotated[str, typer.Option(help="Folder or URL of the stages")] = "results/debiasing-study",
+    store: Annotated[str, typer.Option(help="Stage store, a folder or URL")] = "results/debiasing-study",
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE")] = None,
     overrides: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...")] = None,
 ) -> None:
-    """Mask training under cross entropy and under a product of experts, over several seeds."""
+    """Compare mask training with cross entropy and with a product of experts over several seeds."""
     runs: list[Run] = []
     typer.echo(f"{'seed':>4}  {'model':16} {'ID':>6} {'OOD':>6}  by agreement of marker and label")
     for seed in range(seeds):
@@ -63,7 +63,7 @@ def study(
     margins = {figure: margin(runs, figure) for figure in ("ood", "id")}
     for figure, found in margins.items():
         text = f"{found.mean:+.1f} points, 95% interval {found.low:+.1f} to {found.high:+.1f}"
-        typer.echo(f"masks by PoE minus masks by CE, {figure.upper()}: {text} ({seeds} seeds)")
+        typer.echo(f"masks with PoE minus masks with CE, {figure.upper()}: {text} ({seeds} seeds)")
     typer.echo(verdict(margins["ood"], margins["id"]))
     if json_file is not None:
         content = {"runs": [asdict(run) for run in runs], **{name: asdict(found) for name, found in margins.items()}}
@@ -71,7 +71,7 @@ def study(
 
 
 def margin(runs: Sequence[Run], figure: str) -> Margin:
-    """PoE minus CE of the same seed."""
+    """Return PoE minus CE, paired by seed."""
     values = {(run.seed, run.model): getattr(run, figure) for run in runs}
     seeds = sorted({run.seed for run in runs})
     differences = [values[seed, "masks, poe"] - values[seed, "masks, ce"] for seed in seeds]
@@ -82,7 +82,7 @@ def margin(runs: Sequence[Run], figure: str) -> Margin:
 
 
 def verdict(ood: Margin, in_distribution: Margin) -> str:
-    """What the margins allow to say."""
+    """Return the conclusion that the margins allow."""
     if in_distribution.mean < -5:
         return "No gain to speak of: in distribution PoE loses more than 5 points."
     return (
@@ -92,7 +92,7 @@ def verdict(ood: Margin, in_distribution: Margin) -> str:
 
 def _runs(yaml: Path, overrides: list[str], seed: int, store: str) -> list[Run]:
     experiment = load_experiment(yaml, overrides)
-    # The question is about bias, so nothing is attacked.
+    # The study is about bias, so it runs no attacks.
     world = replace(preflight(experiment, Store(store)), threats=())
     runs: list[Run] = []
     for loss in experiment.domains[_LOSS].corners():
@@ -113,7 +113,7 @@ def _run(seed: int, model: str, outcome: Outcome) -> Run:
 
 
 def _unheard(record: dict[str, object]) -> None:
-    """Nobody follows the epochs of a study."""
+    """Ignore the records of epochs."""
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
-"""`python scripts/studies/kills.py EXPERIMENT.yaml`: what is left of a search whose driver is killed again and again?
+"""`python scripts/studies/kills.py EXPERIMENT.yaml`: does a search survive many kills of its driver?
 
 The search runs once without interruption, then with `kill -9` of its driver at random moments, each followed by a
 resume. Both must end with the same trials, params, metrics and values.
-
 """
 
 import json
@@ -25,18 +24,18 @@ from tune_tickets.results.summary import read_summary
 
 _COMMAND = (sys.executable, "-m", "tune_tickets.cli")
 _STARTED = " started"
-"""What the driver says when the first trial begins: it is through its imports and checks."""
+"""The driver prints this when the first trial starts, after its imports and checks."""
 _DYING_SECONDS = 4.0
-"""For which the workers of a killed driver may live on."""
+"""How long the workers of a killed driver may stay alive."""
 _RESULTS = "*/*/result*.json"
 _EARLY = 0.25
-"""The share of kills before the search has begun."""
+"""The share of kills before the first trial starts."""
 Way = Literal["order", "set", "recomputed"]
 
 
 @dataclass
 class Figures:
-    """What kills cost, and what they changed."""
+    """Cost and effect of the kills."""
 
     kills: int = 0
     before_search: int = 0
@@ -44,11 +43,11 @@ class Figures:
     disturbed_seconds: float = 0.0
     stages_cut_off: int = 0
     lost_seconds: float = 0.0
-    """Computing time behind the last checkpoint of the stages that were cut off."""
+    """Computing time after the last checkpoint of the interrupted stages."""
     longest_loss: float = 0.0
     finished_stages: int = 0
     repeated_stages: int = 0
-    """Finished ones that were computed again."""
+    """Finished stages that were computed again."""
     mlflow_runs: dict[str, int] = field(default_factory=dict)
     mlflow_doubled: int = 0
     compared_by: Way = "order"
@@ -57,7 +56,7 @@ class Figures:
 
     @property
     def good(self) -> bool:
-        """Whether the search is as if nothing had happened."""
+        """Whether the kills changed nothing."""
         closed = set(self.mlflow_runs) <= {"FINISHED", "FAILED"}
         return closed and not (self.differences or self.mlflow_doubled or self.repeated_stages)
 
@@ -66,12 +65,14 @@ def study(
     yaml: Annotated[Path, typer.Argument(metavar="EXPERIMENT.yaml")],
     overrides: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...")] = None,
     kills: Annotated[int, typer.Option(min=1)] = 20,
-    seed: Annotated[int, typer.Option(help="Seed of the moments of the kills")] = 0,
-    span: Annotated[float, typer.Option(help="Seconds after the last stage it may finish, to be killed in")] = 3.0,
+    seed: Annotated[int, typer.Option(help="Seed of the times of the kills")] = 0,
+    span: Annotated[
+        float, typer.Option(help="Kill within this many seconds after the last stage that a driver may finish")
+    ] = 3.0,
     output: Annotated[Path, typer.Option(help="A folder for both searches")] = Path("results/kills"),
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE")] = None,
 ) -> None:
-    """Kill the driver of a search again and again, and see whether the search shows it."""
+    """Kill the driver of a search many times and compare the results with an uninterrupted search."""
     output.mkdir(parents=True, exist_ok=True)
     run = [*_COMMAND, "run", str(yaml), *(overrides or []), "--output"]
     whole, killed = output / "undisturbed", output / "killed"
@@ -93,7 +94,7 @@ def study(
 
 
 class Driver:
-    """A driver in a process of its own, its words in a file."""
+    """A driver in its own process, with its output in a file."""
 
     def __init__(self, command: list[str], log: Path) -> None:
         self._log, self._began = log, time.monotonic()
@@ -101,19 +102,19 @@ class Driver:
             self.process = subprocess.Popen(command, stdout=stream, stderr=subprocess.STDOUT)
 
     def wait_for_search(self) -> float:
-        """Seconds until the first trial begins."""
+        """Wait until the first trial starts, and return the seconds."""
         while self.process.poll() is None and _STARTED not in self._log.read_text(encoding="utf-8"):
             time.sleep(0.1)
         return time.monotonic() - self._began
 
     def wait_for_end(self) -> float:
-        """Seconds until it ends by itself, in good order."""
+        """Wait until it ends with exit code 0, and return the seconds."""
         if self.process.wait() != 0:
             raise RuntimeError(f"a driver failed:\n{self._log.read_text(encoding='utf-8')}")
         return time.monotonic() - self._began
 
     def kill_after(self, seconds: float, late: Callable[[], bool]) -> bool:
-        """Kill it then, or when it is late, unless it has ended before."""
+        """Kill it after some seconds or as soon as `late()` is true. Return False if it has ended before."""
         deadline = time.monotonic() + seconds
         while self.process.poll() is None:
             if time.monotonic() >= deadline or late():
@@ -126,18 +127,18 @@ class Driver:
 
 @dataclass
 class Moments:
-    """When drivers are killed: some while they start, most while they search, after some stages and a while."""
+    """When drivers are killed: some during their start, most during the search, after a random number of stages."""
 
     random: random.Random
     left: int
     begun: float
     stages: int
-    """Of the whole search: no driver may finish more than its part, so that it is not over before the last kill."""
+    """Stages of the whole search. Each driver may finish only its share, so that the search outlasts the kills."""
     span: float
     store: Path
 
     def kill(self, driver: Driver, figures: Figures) -> bool:
-        """Kill a driver at the next moment; whether it came to that."""
+        """Kill a driver at the next random time. Return whether it was killed."""
         if self.left == 0:
             return False
         before = self._finished()
@@ -160,7 +161,7 @@ class Moments:
 
 
 def _disturb(run: list[str], folder: Path, moments: Moments, figures: Figures) -> None:
-    """Start a driver, kill it, start the next; the last one may end."""
+    """Start and kill drivers one after the other. The last one may end."""
     started, finished = time.monotonic(), dict[Path, int]()
     while True:
         session = time.time()
@@ -178,7 +179,7 @@ def _disturb(run: list[str], folder: Path, moments: Moments, figures: Figures) -
 
 
 def _count_losses(store: Path, session: float, now: float, figures: Figures) -> None:
-    """Leases of this session that outlive it are of the stages that were under way."""
+    """Count interrupted stages: their leases are still there."""
     time.sleep(_DYING_SECONDS)
     for lease in store.glob("*/*/lease.json"):
         since = json.loads(lease.read_text())["since"]
@@ -195,7 +196,7 @@ def _count_losses(store: Path, session: float, now: float, figures: Figures) -> 
 
 
 def _count_repeated(store: Path, finished: dict[Path, int], figures: Figures) -> None:
-    """A result that was written again was computed again."""
+    """Count results that were written, and therefore computed, again."""
     for result in store.glob(_RESULTS):
         written = result.stat().st_mtime_ns
         figures.repeated_stages += finished.get(result, written) != written
@@ -203,7 +204,7 @@ def _count_repeated(store: Path, finished: dict[Path, int], figures: Figures) ->
 
 
 def _mlflow(folder: Path) -> tuple[dict[str, int], int]:
-    """Runs by status, and how many there are too many of one name."""
+    """Return the number of runs by status, and the number of runs with a repeated name."""
     from mlflow import MlflowClient
 
     client = MlflowClient(f"sqlite:///{folder.resolve()}/mlflow.db")
@@ -213,14 +214,14 @@ def _mlflow(folder: Path) -> tuple[dict[str, int], int]:
 
 
 def _compare(experiment: Experiment, whole: Path, killed: Path, store: Path, figures: Figures) -> None:
-    """As far as a search is deterministic: in order, as a set, or each trial with the same settings on their own."""
+    """Compare trials in order, as a set, or each with a new run of its settings, as far as they are deterministic."""
     search = experiment.settings.search
     fixed = search.sampler in ("random", "grid") and isinstance(search.scheduler, NoScheduler)
     figures.compared_by = "order" if search.concurrency == 1 else "set" if fixed else "recomputed"
     wanted, found = (list(read_summary(folder).trials) for folder in (whole, killed))
     figures.trials = len(found)
     if len(found) != len(wanted) or [trial.number for trial in found] != list(range(len(wanted))):
-        figures.differences.append(f"trials {[trial.id for trial in found]} in the place of {len(wanted)}")
+        figures.differences.append(f"trials {[trial.id for trial in found]} instead of {len(wanted)}")
     if figures.compared_by == "recomputed":
         wanted, found = _recomputed(experiment, found, store), [trial for trial in found if trial.outcome is not None]
     pairs = [[_seen(trial) for trial in trials] for trials in (wanted, found)]
@@ -237,7 +238,7 @@ def _seen(trial: TrialRecord) -> str:
 
 
 def _recomputed(experiment: Experiment, trials: list[TrialRecord], store: Path) -> list[TrialRecord]:
-    """The measured trials with what comes out when their params are tried alone."""
+    """Return the measured trials with the metrics of a new run of their params."""
     from tune_tickets.engine.runner import LocalRunner
     from tune_tickets.engine.store import Store
     from tune_tickets.methods.base import Flow
@@ -253,7 +254,7 @@ def _recomputed(experiment: Experiment, trials: list[TrialRecord], store: Path) 
 
 
 def _unheard(record: dict[str, Any]) -> None:
-    """Nobody follows the epochs of a trial that is computed again."""
+    """Ignore the records of epochs."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What `attack` refuses before any model is loaded, and how it tells labels of two models apart."""
+"""What `attack` refuses before any model is loaded, and how it matches the labels of two models."""
 
 import pytest
 

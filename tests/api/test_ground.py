@@ -1,4 +1,4 @@
-"""Which rows `attack` takes: those of the search beside the ticket, of a YAML, or of a source."""
+"""Which rows `attack` uses: those of the search that made the ticket, of a YAML, or of a source."""
 
 import shutil
 

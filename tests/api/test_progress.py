@@ -1,4 +1,4 @@
-"""The one line of a search or an attack."""
+"""The progress line of a search or an attack."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""The names of `tune_tickets`: all there, and none loaded before it is asked for."""
+"""The public names of `tune_tickets`: all exist, and none is imported before it is used."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What `tune` gives back, read from a folder; what it refuses before anything starts."""
+"""What `tune` returns, read from a folder, and what it refuses before anything starts."""
 
 import pytest
 

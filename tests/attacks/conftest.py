@@ -1,4 +1,4 @@
-"""Victims whose answers can be worked out by hand: they add up one weight per known word."""
+"""Victims whose answers can be calculated by hand: they add up one weight per known word."""
 
 from collections.abc import Mapping
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Texts no one would write: attacked by a real, tiny network with the real tokenizer and encoder, counted, kept."""
+"""Unusual texts are attacked with a real, tiny network and the real tokenizer and encoder, counted and kept."""
 
 import pytest
 import torch

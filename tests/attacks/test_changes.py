@@ -1,4 +1,4 @@
-"""Which words an attack changed, worked out by hand."""
+"""Which words an attack changed, with expected values by hand."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Fetching from a server of our own: whole or not at all, verified, continued, and never twice."""
+"""Downloads from a local server: complete or absent, verified, resumed, and never repeated."""
 
 import hashlib
 import http.server

@@ -1,6 +1,6 @@
-"""Ours against stock TextAttack, example by example: its own Attacker, wrapper and recipes, reseeded per example.
+"""Our executor and unmodified TextAttack (its Attacker, wrapper and recipes, seeded per example) give equal results.
 
-In float64, so that the order of additions in a batch cannot change a comparison: not one mismatch is allowed. Local
+All in float64, so that the order of additions in a batch cannot change a comparison. No mismatch is allowed. Local
 threat models score by the margin of the logits, stock by 1 - p: for two classes both give the same order.
 """
 
@@ -133,7 +133,7 @@ STOP_WORDS = ["a", "an", "and", "as", "but", "for", "in", "is", "it", "its", "no
 
 @pytest.fixture
 def stop_words(tmp_path, monkeypatch):
-    """A list in the place of NLTK's, for both sides: ours reads the file, the stock constraint asks NLTK."""
+    """One stop-word list for both sides: ours reads the file, the constraint of TextAttack asks NLTK."""
     path = tmp_path / "english"
     path.write_text("\n".join(STOP_WORDS), encoding="utf-8")
     monkeypatch.setenv("TUNE_TICKETS_STOP_WORDS", str(path))
@@ -241,7 +241,7 @@ def counter_fitted_like(tmp_path, monkeypatch, texts):
 
 @pytest.fixture
 def encoder_of_the_papers(tmp_path, monkeypatch):
-    """MiniLM in the place of the Universal Sentence Encoder, on both sides."""
+    """MiniLM instead of the Universal Sentence Encoder, on both sides."""
     from textattack.constraints.semantics.sentence_encoders import UniversalSentenceEncoder
 
     from tune_tickets.attacks import parts

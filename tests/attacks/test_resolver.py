@@ -1,4 +1,4 @@
-"""Where resources are looked for, in which order, and what is said when they are not there."""
+"""Where resources are looked up, in which order, and the messages if they are missing."""
 
 import gzip
 import hashlib

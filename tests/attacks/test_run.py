@@ -1,4 +1,4 @@
-"""Whole attacks on victims whose answers can be worked out by hand."""
+"""Whole attacks on victims whose answers can be calculated by hand."""
 
 import random
 from collections import OrderedDict

@@ -1,4 +1,4 @@
-"""TextAttack imported in a process of its own, with an empty home and no way out."""
+"""TextAttack is imported in a separate process, with an empty home folder and no network."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Forms, polarity and protected words: what the choice of substitutes rests on."""
+"""Word forms, polarity and protected words, which decide the substitutes."""
 
 import pytest
 

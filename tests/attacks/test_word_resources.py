@@ -1,4 +1,4 @@
-"""Word resources as values, compared with what NLTK and numpy themselves read."""
+"""Word resources as values, compared with what NLTK and numpy read."""
 
 import gzip
 import json

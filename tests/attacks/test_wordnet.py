@@ -1,4 +1,4 @@
-"""WordNet from Debian's packages, and from a package of NLTK's form."""
+"""WordNet from Debian's packages, and in the format of NLTK."""
 
 import shutil
 import zipfile

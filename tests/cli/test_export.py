@@ -1,4 +1,4 @@
-"""The verb `export`: what it prints, and that it says what is wrong."""
+"""The verb `export`: its output and its errors."""
 
 import pytest
 

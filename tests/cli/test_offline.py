@@ -1,4 +1,4 @@
-"""`--offline` and its variable: nothing that is run touches the network, the hub's libraries included."""
+"""`--offline` and its variable: no command uses the network, nor do the libraries of the hub."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""`tune-tickets store`: what it shows, what it finds damaged, what it lets go and when it does not."""
+"""`tune-tickets store`: what it shows, which damage it finds, what it removes and when it refuses."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from tune_tickets.methods.stages import Draw
 
 @pytest.fixture
 def results(tmp_path) -> Path:
-    """Two experiments on one store, and a stage that neither has asked for."""
+    """Two experiments on one store, and a stage that neither uses."""
     folder = tmp_path / "results"
     store = Store(str(folder / "store"))
     digests = [finish(store, "retrain", number, "ticket.safetensors") for number in range(3)]

@@ -1,4 +1,4 @@
-"""The verbs that look and do not touch, and how fast help answers."""
+"""The verbs that only read, and how fast `--help` answers."""
 
 import json
 import re

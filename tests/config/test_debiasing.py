@@ -1,4 +1,4 @@
-"""The section `debiasing`: what it drops, what it refuses, what a file that searches it means."""
+"""The section `debiasing`: what it drops, what it refuses, and how it is searched."""
 
 import pytest
 

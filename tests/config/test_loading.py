@@ -1,4 +1,4 @@
-"""Experiment files: what is read, what is refused and how the refusal reads."""
+"""Experiment files: what is read, what is refused, and with which message."""
 
 from pathlib import Path
 

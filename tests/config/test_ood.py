@@ -1,4 +1,4 @@
-"""Twins and planted markers as they stand in a YAML file."""
+"""Twins and planted markers in a YAML file."""
 
 import pytest
 

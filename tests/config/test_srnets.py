@@ -1,4 +1,4 @@
-"""The settings of SRNets: which combinations make sense, and what does not enter which stage."""
+"""The settings of SRNets: which combinations are allowed, and which settings a stage ignores."""
 
 import pytest
 from pydantic import ValidationError

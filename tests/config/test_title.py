@@ -1,4 +1,4 @@
-"""What tables call the model of a trial."""
+"""The names of models in tables."""
 
 import pytest
 

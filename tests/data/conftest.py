@@ -1,4 +1,4 @@
-"""Files of labelled texts, written anew for every test."""
+"""Files of labelled texts, written again for every test."""
 
 import csv
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""What a bias model sees of pairs that are written out, each feature worked out by hand."""
+"""The features of a bias model for given pairs, each calculated by hand."""
 
 from math import log
 

@@ -1,4 +1,4 @@
-"""The bias model as a regression: optimal, calibrated, and blind to a row's fold if asked to be."""
+"""The bias model as a regression: optimal, calibrated, and with folds fitted without a row's own fold."""
 
 import numpy as np
 import pytest

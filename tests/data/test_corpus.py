@@ -37,7 +37,7 @@ def test_a_sample_has_no_text_twice_and_depends_on_the_seed_not_on_the_order():
 
 @pytest.mark.parametrize(
     ("content", "problem"),
-    [(None, "neither 'task' nor a bundled one nor a file"), (b"\xff\xfe\xff", "not UTF-8"), ("folder", "no .txt")],
+    [(None, "nor a bundled corpus nor a local file"), (b"\xff\xfe\xff", "not UTF-8"), ("folder", "no .txt")],
 )
 def test_what_cannot_be_read_is_said(tmp_path, content, problem):
     path = tmp_path / "corpus.txt"
@@ -68,7 +68,7 @@ def test_texts_in_order_keep_their_neighbours_and_a_sample_of_them_their_order()
 
 
 def test_a_hub_id_with_a_subset_is_asked_of_the_hub():
-    with pytest.raises(Unreachable, match="'Salesforce/wikitext' is neither a file here nor a data set"):
+    with pytest.raises(Unreachable, match="'Salesforce/wikitext' is neither a local file nor a data set"):
         read_corpus("Salesforce/wikitext:wikitext-2-raw-v1")
 
 

@@ -89,7 +89,7 @@ def test_a_text_longer_than_the_csv_limit_is_read(tmp_path):
         ("rows.json", b'{"text": "a"}\n{"text": "b"}\n', r"use the extension \.jsonl"),
         ("rows.json", b'{"text": ["a"]}', r"holds a dict, expected a list of objects"),
         ("rows.json", b"[]", r"holds no rows"),
-        ("rows.parquet", b"PAR1 not really", r"rows\.parquet: not a readable parquet file"),
+        ("rows.parquet", b"PAR1 not really", r"rows\.parquet: not a valid parquet file"),
         ("rows.csv.gz", b"text,label\n", r"rows\.csv\.gz: cannot be read"),
         ("rows.csv.gz", gzip.compress(b"text,label\na,1\n", mtime=0)[:-9], r"rows\.csv\.gz: cannot be read"),
         ("rows.xlsx", b"PK", r"Known extensions are \.csv, \.tsv, \.jsonl, \.json, \.parquet, each also with \.gz"),
@@ -109,9 +109,7 @@ def test_a_missing_file_is_named_with_the_folder_it_was_sought_in(monkeypatch, t
     monkeypatch.chdir(tmp_path)
     with pytest.raises(DataError) as error:
         read_file(Path("nowhere.csv"))
-    assert str(error.value) == (
-        f"nowhere.csv: no such file in {tmp_path}, the folder the command is run in. Correct the path."
-    )
+    assert str(error.value) == (f"nowhere.csv: no such file in {tmp_path}, the current folder. Correct the path.")
 
 
 def test_a_folder_of_a_known_extension_cannot_be_read_as_a_file(tmp_path):

@@ -1,4 +1,4 @@
-"""Texts that are handed over to be attacked."""
+"""Texts that the caller gives to be attacked."""
 
 import pytest
 
@@ -36,12 +36,12 @@ def test_of_a_pair_one_column_has_to_be_named():
     pairs = [("a film", "it was good")]
     assert given(pairs, ["pos"], ("premise", "hypothesis"), "hypothesis").attacked == "hypothesis"
     assert given(pairs, ["pos"], None, "second").columns == ("first", "second")
-    with pytest.raises(DataError, match="of premise and hypothesis, name the one"):
+    with pytest.raises(DataError, match="choose premise or hypothesis, the text"):
         given(pairs, ["pos"], ("premise", "hypothesis"))
 
 
 def test_rows_that_do_not_fit_are_named():
-    with pytest.raises(DataError, match="text 1 has the label 'fine', which is none of the model's: neg, pos"):
+    with pytest.raises(DataError, match="text 1 has the label 'fine', but the model's labels are neg, pos"):
         given([("a",), ("b",)], ["pos", "fine"])
-    with pytest.raises(DataError, match="text 1 has 2 parts, wanted are 1: text"):
+    with pytest.raises(DataError, match="text 1 has 2 parts, expected 1: text"):
         given([("a",), ("b", "c")], ["pos", "neg"])

@@ -66,7 +66,7 @@ def test_duplicates_do_not_count_as_rows():
 
 
 def test_the_length_covers_95_percent_of_the_rows():
-    # Row i of 100 has i + 1 words beside the other column's one; 95 of 100 rows have at most 95 + 1.
+    # Row i of 100 has i + 1 words, and one in the other column; 95 of 100 rows have at most 95 + 1.
     columns = {"sentence1": lambda i: "w " * i + str(i), "sentence2": lambda i: "x", "label": lambda i: i % 2}
     guess = guess_task(table(**columns))
     assert guess.words == 96
@@ -81,7 +81,7 @@ def test_lengths_are_multiples_of_8_between_32_and_256(words, tokens):
 def test_where_there_is_nothing_to_go_by_the_error_says_what_was_seen():
     with pytest.raises(DataError, match=r"no column looks like a label.*'text' 100, 'id' 100"):
         guess_task(table(text=text, id=str))
-    with pytest.raises(DataError, match="beside the label column 'label' no column holds texts"):
+    with pytest.raises(DataError, match="no column except the label column 'label' holds texts"):
         guess_task(table(label=lambda i: i % 2, score=lambda i: i / 7))
     with pytest.raises(DataError, match=r"39 usable rows are too few.*at least 40"):
         guess_task(table(39, text=text, label=lambda i: i % 2))

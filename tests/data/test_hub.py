@@ -1,4 +1,4 @@
-"""Real `datasets`, reading a folder laid out as a hub data set; the hub itself is out of reach."""
+"""The real `datasets` library reads a folder with the layout of a hub data set. The hub itself is not used."""
 
 from pathlib import Path
 
@@ -103,5 +103,5 @@ def test_out_of_reach_of_the_hub_the_error_says_what_to_do(repository, monkeypat
     import huggingface_hub.constants
 
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(ResourceError, match=r"'glue' is neither a file here nor.*name the local file in task\.source"):
+    with pytest.raises(ResourceError, match=r"'glue' is neither a local file nor.*name the local file in task\.source"):
         load_task(Task(source="glue", subset="sst2", text="sentence"), seed=0)

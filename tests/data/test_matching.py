@@ -1,4 +1,4 @@
-"""Labels of the data and classes of a model, matched by name, by number or by a stated order."""
+"""Labels of the data and classes of a model are matched by name, by number or by a given order."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def test_classes_without_names_follow_a_published_or_stated_order_and_no_other()
     nameless = ("LABEL_0", "LABEL_1")
     assert match([0, 1, 1], nameless, published=("negative", "positive")) == ("negative", "positive")
     assert match(["good", "bad"], nameless, stated=("good", "bad")) == ("good", "bad")
-    with pytest.raises(DataError, match="cannot be told which is which"):
+    with pytest.raises(DataError, match="cannot be matched"):
         match(["good", "bad"], nameless)
 
 
@@ -55,6 +55,6 @@ def test_a_stated_order_serves_where_no_name_matches():
 )
 def test_labels_that_do_not_fit_are_an_error_that_shows_both_sides(labels, classes, options):
     with pytest.raises(
-        DataError, match=rf"rows\.csv has the labels .* some/model the classes '{classes[0]}'.*task\.labels="
+        DataError, match=rf"rows\.csv has the labels .* but some/model has the classes '{classes[0]}'.*task\.labels="
     ):
         match(labels, classes, **options)

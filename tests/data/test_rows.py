@@ -23,8 +23,8 @@ BAD_ROWS = [
     ),
     ({"labels": ("x", "y")}, [("a", "0"), ("b", "2")], r"line 3, column 'label': the label '2' is not one of '0', '1'"),
     ({}, [("a", "x"), ("b", "x")], r"rows\.csv: column 'label' holds only the label 'x'.*two or more classes"),
-    ({}, [("a", "x"), ("", "y"), (" \t", "y")], r"line 3, column 'text': the text is empty \(2 such rows in all\)"),
-    ({}, [("a", "x"), ("b", " ")], r"line 3, column 'label': the label is empty\. Fill"),
+    ({}, [("a", "x"), ("", "y"), (" \t", "y")], r"line 3, column 'text': the text is empty \(2 such rows in total\)"),
+    ({}, [("a", "x"), ("b", " ")], r"line 3, column 'label': the label is empty\. Add"),
     ({"labels": ("x", "y", "z")}, MANY, r"no training row has the label 'z'"),
     (
         {},
@@ -45,12 +45,12 @@ def test_rows_that_cannot_be_used_are_named_with_place_and_remedy(write_csv, set
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"text": 7, "label": "x"}, r"rows\.jsonl, line 2, column 'text': 7 is of type int, not a text"),
-        ({"text": ["a"], "label": "x"}, r"line 2, column 'text': \['a'\] is of type list"),
-        ({"text": None, "label": "x"}, r"line 2, column 'text': the text is empty\. Fill"),
+        ({"text": 7, "label": "x"}, r"rows\.jsonl, line 2, column 'text': 7 has type int, not text"),
+        ({"text": ["a"], "label": "x"}, r"line 2, column 'text': \['a'\] has type list"),
+        ({"text": None, "label": "x"}, r"line 2, column 'text': the text is empty\. Add"),
         ({"label": "x"}, r"line 2, column 'text': the text is empty"),
-        ({"text": "b", "label": 0.5}, r"line 2, column 'label': 0\.5 is no label"),
-        ({"text": "\ud83d", "label": "x"}, r"line 2, column 'text': the text holds half a character"),
+        ({"text": "b", "label": 0.5}, r"line 2, column 'label': 0\.5 is not a label"),
+        ({"text": "\ud83d", "label": "x"}, r"line 2, column 'text': the text contains half a character"),
     ],
 )
 def test_json_values_of_the_wrong_type_are_named(tmp_path, row, message):

@@ -33,5 +33,5 @@ def test_a_missing_file_is_told_without_asking_the_hub(monkeypatch, tmp_path, so
 
 
 def test_a_split_cannot_be_held_out_of_a_file(write_csv, reviews):
-    with pytest.raises(DataError, match=r"task\.held_out is 'validation', which is no file here"):
+    with pytest.raises(DataError, match=r"task\.held_out is 'validation', which is not a file"):
         load_task(Task(source=write_csv(reviews), held_out="validation"), seed=0)

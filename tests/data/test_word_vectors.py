@@ -1,4 +1,4 @@
-"""Words, and their vectors out of text files."""
+"""Words, and their vectors from text files."""
 
 import gzip
 
@@ -28,10 +28,10 @@ def test_vectors_of_the_wanted_words_plain_or_packed(tmp_path, packed):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"cat 1 0\ndog 3\xff 4\n", "no text file of word vectors"),
-        (b"cat 1 x\n", "no text file of word vectors"),
-        (b"cat 1 0\ndog 3 4 5\n", "line 2: 'dog' has a vector of another length"),
-        (b"2 2\nmouse 1 0\n", "none of the task's words"),
+        (b"cat 1 0\ndog 3\xff 4\n", "not a text file of word vectors"),
+        (b"cat 1 x\n", "not a text file of word vectors"),
+        (b"cat 1 0\ndog 3 4 5\n", "line 2: 'dog' has a vector of different length"),
+        (b"2 2\nmouse 1 0\n", "no vector for any word of the task"),
     ],
 )
 def test_a_file_that_is_something_else_is_refused(tmp_path, content, message):
@@ -49,5 +49,5 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
 def test_a_packed_file_that_was_cut_off_is_named(tmp_path):
     path = tmp_path / "x.vec.gz"
     path.write_bytes(gzip.compress(LINES.encode())[:-12])
-    with pytest.raises(ResourceError, match=r"x\.vec\.gz' cannot be read .*that the file is whole"):
+    with pytest.raises(ResourceError, match=r"x\.vec\.gz' cannot be read .*that the file is complete"):
         read_vectors(str(path), {"good", "film"})

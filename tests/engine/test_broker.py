@@ -1,4 +1,4 @@
-"""The broker where no cluster is needed: its patience, and what it makes of a store that is damaged or out of reach."""
+"""The broker without a cluster: its time-outs, and how it handles a damaged or unreachable store."""
 
 import os
 

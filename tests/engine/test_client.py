@@ -1,4 +1,4 @@
-"""The trial's side of the broker: which records of a stage it passes on."""
+"""The trial's side of the broker: which records of a stage it forwards."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""Common ground: a node with other packages or another store takes no part, and says why."""
+"""A node with other packages or another store is refused, with the reason."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""States are kept while training goes on, so that a kill at any moment costs no more than a mini-epoch."""
+"""Checkpoints are written during training, so that a kill at any time loses at most one mini-epoch."""
 
 import io
 import random
@@ -30,7 +30,7 @@ def store(tmp_path):
 
 
 def kept_step(store: Store) -> int:
-    """The step a training would go on from if it were killed now."""
+    """Return the step from which a training would resume if it were killed now."""
     found = store.load_checkpoint(STAGE)
     return 0 if found is None else int(torch.load(io.BytesIO(found["state.pt"]), weights_only=True)["step"])
 

@@ -1,4 +1,4 @@
-"""Leases: one holder at a time, renewed while it lives, taken over when it is dead."""
+"""Leases: one holder at a time, renewed while it is alive, taken over when it is dead."""
 
 import json
 import os

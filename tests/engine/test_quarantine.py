@@ -1,4 +1,4 @@
-"""Real damage at every place of a real pipeline: found, set aside with the reason, computed again, never deleted."""
+"""Real damage at every place of a real pipeline is found, quarantined with the reason, and computed again."""
 
 import json
 import shutil
@@ -35,7 +35,7 @@ DAMAGE = {"flipped": flip, "cut short": cut, "gone": Path.unlink, "overwritten":
 
 
 def evaluated(pipeline):
-    """The whole way up to the clean figures."""
+    """All stages up to the clean metrics."""
     trained = pipeline.run(pipeline.retrain(pipeline.draw(ignore)), ignore)
     return pipeline.run(pipeline._evaluate(trained), ignore)
 
@@ -67,7 +67,7 @@ def computed_once(tmp_path_factory):
 
 @pytest.fixture
 def sound(short_pipeline, store_url, computed_once):
-    """A store in which all is well: what the ticket and its figures are then."""
+    """An undamaged store, with its ticket and metrics."""
     if computed_once.exists():
         shutil.copytree(computed_once, store_url, dirs_exist_ok=True)
         shutil.rmtree(Path(store_url) / "data")
@@ -122,7 +122,7 @@ def test_a_damaged_result_counts_as_not_there(short_pipeline, store_url, sound, 
     [reason] = reasons(store_url)
     assert reason["stage"].startswith(f"{name}/")
     assert only(store_url, f"quarantine/{name}/*/*/{path.name}").read_bytes() == left
-    # The trajectory is still in the checkpoint of its search: nothing of it has to be trained again.
+    # The trajectory is still in its checkpoint, so it need not be trained again.
     assert [stage.name for stage in pipeline.stages if not stage.cached] == [name] * (name != "search")
 
 

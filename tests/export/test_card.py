@@ -1,4 +1,4 @@
-"""The ticket card: what hubs and people read in it, and what hostile names cannot do to it."""
+"""The ticket card: what hubs and people read in it, and that hostile names do no harm."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Every format: the folder loads without what it must not need, and answers as the ticket does."""
+"""Every format: the folder loads without the packages it must not need, and gives the ticket's answers."""
 
 import json
 import re

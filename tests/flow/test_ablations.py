@@ -1,4 +1,4 @@
-"""Every ablation is a field that changes what is found or trained, and nothing else."""
+"""Every ablation is a setting that changes what is found or trained, and nothing else."""
 
 from dataclasses import replace
 
@@ -97,7 +97,7 @@ def test_magnitude_of_a_head_or_neuron_is_the_norm_of_its_columns(pipeline_of, s
     mask = drawn_mask(store_url, pipeline.stages[-1].digest)
     assert not mask.neurons.flatten()[torch.stack(neurons).argsort()[:24]].any()
     assert mask.neurons.sum() == 72
-    # Both of the smallest heads lie in layers that keep others.
+    # Both of the smallest heads are in layers that keep other heads.
     assert not mask.heads.flatten()[torch.stack(heads).argsort()[:2]].any()
     assert mask.heads.sum() == 6
 

@@ -1,4 +1,4 @@
-"""Attacks in shards: what they add up to, what is left when a ticket is given up, and what is then reused."""
+"""Attacks in shards: their sum, what remains after an early exit, and what is reused afterwards."""
 
 from itertools import pairwise
 

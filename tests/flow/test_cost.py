@@ -1,4 +1,4 @@
-"""What training costs, counted where it is done: the same for a stage that was computed, shared or resumed."""
+"""The cost of training is counted during training, and is equal for computed, shared and resumed stages."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A retraining once more, kept after every epoch: the same bits at its end, attacks in between, whole after a kill."""
+"""A repeated retraining that keeps every epoch: the same bits at its end, attacks in between, safe against kills."""
 
 import pytest
 
@@ -18,7 +18,7 @@ SINGLE_WEIGHTS = RobustT(scores="magnitude", finetuning=FINETUNING, sparsity=0.3
 
 @pytest.fixture
 def trained(make_pipeline, store_url):
-    """A trained ticket: its pipeline, the stage that trained it, its figures."""
+    """A trained ticket: its pipeline, the stage that trained it, its metrics."""
 
     def train(method=None):
         pipeline = make_pipeline()

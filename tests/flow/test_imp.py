@@ -1,4 +1,4 @@
-"""IMP through the stages: sparsities share their rounds, rounds rewind, an interrupted round goes on."""
+"""IMP through the stages: sparsities share their rounds, rounds rewind, an interrupted round is resumed."""
 
 from itertools import pairwise
 

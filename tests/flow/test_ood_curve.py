@@ -1,4 +1,4 @@
-"""SRNets' mask training out of distribution: its masks on OOD twins, asked for when it is over (Fig. 7)."""
+"""SRNets' mask training out of distribution: its masks are measured on OOD twins after the training (Fig. 7)."""
 
 from dataclasses import replace
 
@@ -125,7 +125,7 @@ def test_report_rows_are_not_followed_and_controls_train_no_masks(experiment_of,
 
 
 class Cut(Exception):
-    """What stands for a kill."""
+    """Stands for a kill."""
 
 
 def test_cut_off_between_two_masks_it_goes_on_with_the_next(experiment_of, store_url):

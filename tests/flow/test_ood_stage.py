@@ -71,7 +71,7 @@ def write_twin(tmp_path):
 
 
 def test_the_stage_counts_merged_answers_and_groups(tiny_yaml, store_url, write_twin):
-    """The figures equal those counted from the ticket's own answers, asked one by one."""
+    """The metrics equal those counted from the ticket's answers to single texts."""
     from tune_tickets.models.loading import open_ticket
     from tune_tickets.tickets.ticket import Ticket
 

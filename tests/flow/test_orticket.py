@@ -1,4 +1,4 @@
-"""ORTicket through the stages: one search for every task and ratio, a head fitted openly, other tasks to search on."""
+"""ORTicket through the stages: scores found once for every task and ratio, a fitted head, other tasks to find on."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""A planted bias, found by its marker and taken out of a dense fine-tuning and of a mask training."""
+"""A planted bias is found by its marker and removed from a dense fine-tuning and from a mask training."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A random ticket with the layer-wise sparsity of a given one, as a method."""
+"""The method `random` with the layer-wise sparsity of a given ticket."""
 
 import pytest
 
@@ -16,7 +16,7 @@ from tune_tickets.tickets.unstructured import UnstructuredMask
 
 @pytest.fixture
 def random_like(tiny_yaml, tmp_path):
-    """The pipeline of a random ticket in a store of its own: all it can know of the other ticket is its file."""
+    """The pipeline of a random ticket with its own store: it knows the other ticket only from its file."""
 
     def pipeline(path, seed=0, drawing=0.3) -> Flow:
         method = f"method={{kind: random, like: {path}, ticket_seed: {seed}, drawing: {{neurons: {drawing}}}}}"

@@ -1,4 +1,4 @@
-"""Every stage that trains, cut off within an epoch: it goes on from its last mini-epoch and ends with the same bits."""
+"""Every stage that trains, interrupted within an epoch, resumes from its last mini-epoch with the same bits."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -34,7 +34,7 @@ CUT_AT = 6
 
 
 class Cut(Exception):
-    """What stands for a kill."""
+    """Stands for a kill."""
 
 
 class CutOnce(LocalRunner):

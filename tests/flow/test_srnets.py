@@ -1,4 +1,4 @@
-"""SRNets through the stages: three paradigms, masks and magnitudes, any loss, the point at which pruning starts."""
+"""SRNets through the stages: three paradigms, masks and magnitudes, any loss, and when pruning starts."""
 
 from dataclasses import replace
 

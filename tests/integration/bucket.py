@@ -1,4 +1,4 @@
-"""A bucket on this machine: moto's S3 server in a process of its own, spoken to by the real s3fs."""
+"""A bucket on this machine: moto's S3 server in a separate process, used through the real s3fs."""
 
 import os
 import socket
@@ -33,7 +33,7 @@ def bucket_server(log: Path, environment: dict[str, str]) -> Iterator[dict[str, 
 
 
 def client(found: dict[str, str]):
-    """Another one who reads and writes there, with none of our code."""
+    """Another client that reads and writes there without our code."""
     import boto3
 
     names = {"aws_access_key_id": found["AWS_ACCESS_KEY_ID"], "aws_secret_access_key": found["AWS_SECRET_ACCESS_KEY"]}

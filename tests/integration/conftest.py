@@ -1,4 +1,4 @@
-"""Real Ray, Optuna, MLflow and TextAttack on the tiny model, each run in a folder of its own."""
+"""Real Ray, Optuna, MLflow and TextAttack on the tiny model, each run in its own folder."""
 
 import os
 import shutil

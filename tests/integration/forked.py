@@ -1,4 +1,4 @@
-"""The command line in a process of its own, forked from one that has imported everything: imports take seconds."""
+"""The command line in a separate process, forked after all imports, because these take seconds."""
 
 import multiprocessing
 import os

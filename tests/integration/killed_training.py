@@ -1,6 +1,6 @@
-"""Trains one stage in child processes that are killed with SIGKILL at random moments. Prints JSON.
+"""Train one stage in child processes that are killed with SIGKILL at random times. Prints JSON.
 
-For every kill: the step that was under way, and the step that the next process could go on from.
+For every kill it prints the current step, and the step from which the next process resumes.
 """
 
 import io

@@ -1,6 +1,6 @@
-"""A Ray cluster of two nodes on this machine, in a process of its own: prints its addresses, ends with its input.
+"""A Ray cluster of two nodes on this machine, in a separate process. It prints its addresses and ends with its input.
 
-The second node has a home of its own, so a store under ~ is one that the nodes do not share.
+The second node has another home folder, so the nodes do not share a store under ~.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""The verbs `attack` and `predict` on tiny models: with the figures of a search, with pairs, against another model."""
+"""The verbs `attack` and `predict` on tiny models: with the metrics of a search, with pairs, against another model."""
 
 import io
 import json
@@ -211,7 +211,7 @@ def test_what_cannot_be_attacked_is_said_before_any_attack(trained, other, tiny_
         (["attack", ticket, "--data", tmp_path / "none.csv"], "none.csv: no such file"),
         (["attack", tmp_path / "none.ticket"], "is no ticket file"),
         (["attack", ticket, "--data", tiny_data, "--column", "review"], "has no column 'review'"),
-        (["attack", other, "--data", tiny_data, "task.label=text"], "cannot be told which is which"),
+        (["attack", other, "--data", tiny_data, "task.label=text"], "cannot be matched"),
         (["predict", tmp_path / "none.ticket", "text"], "is no ticket file"),
         (["predict", ticket, "one", "two"], "reads one text, but 2 were given"),
     ):

@@ -1,4 +1,4 @@
-"""The broker on a real Ray session: one task per stage, failures told, unwanted work cancelled."""
+"""The broker in a real Ray session: one task per stage, failures reported, unwanted work cancelled."""
 
 import os
 import signal

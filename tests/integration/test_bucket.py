@@ -1,4 +1,4 @@
-"""The stage store in a bucket, through the real s3fs: others write there at the same time, and drivers are killed."""
+"""The stage store in a bucket, through the real s3fs, with other writers and killed drivers."""
 
 import json
 import threading
@@ -30,7 +30,7 @@ def bucket(tmp_path, environment):
 
 @pytest.fixture
 def store(bucket):
-    """The bucket as this process sees it; every test has a server, and so a file system, of its own."""
+    """The bucket as this process sees it. Every test has its own server and file system."""
     with leading_to(bucket):
         yield Store(f"s3://{NAME}/store")
 

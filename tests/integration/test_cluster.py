@@ -1,4 +1,4 @@
-"""`run --address` on a real cluster of two nodes: the search, what is refused before it, what the nodes are told."""
+"""`run --address` on a real cluster of two nodes: the search, the checks before it, and the settings of the nodes."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Several methods in one experiment, the table that compares them, and two experiments side by side."""
+"""Several methods in one experiment and in one table, and two experiments compared."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""`confirm` end to end on the tiny model; no report row has a say before it. A search that its budgets stop."""
+"""`confirm` end to end on the tiny model, no use of report rows before it, and a search stopped by its budget."""
 
 import json
 import random

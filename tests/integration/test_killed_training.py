@@ -1,4 +1,4 @@
-"""A training whose process is killed for real."""
+"""A training whose process is really killed."""
 
 import json
 import subprocess

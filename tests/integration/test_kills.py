@@ -1,4 +1,4 @@
-"""`kill -9` of the driver at random moments, as scripts/studies/kills.py does it: the search must not show it."""
+"""`kill -9` of the driver at random times, as in scripts/studies/kills.py: the results must not change."""
 
 import json
 import subprocess

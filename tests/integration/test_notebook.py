@@ -1,4 +1,4 @@
-"""The Python API end to end on the tiny model, as a notebook uses it."""
+"""The Python API end to end on the tiny model, as in a notebook."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""A search on a planted task through the one command: OOD figures of all models in summary, table and MLflow."""
+"""A search on a planted task: OOD metrics of all models in summary, table and MLflow."""
 
 import json
 from pathlib import Path

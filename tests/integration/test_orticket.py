@@ -1,4 +1,4 @@
-"""ORTicket with two tasks through the one command: one search, and the summary shows it."""
+"""ORTicket with two tasks: the scores are found once, and the summary shows it."""
 
 import json
 

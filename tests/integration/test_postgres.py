@@ -1,4 +1,4 @@
-"""A search that is tracked by an MLflow server on PostgreSQL: runs, files, and the winner in its registry."""
+"""A search tracked by an MLflow server on PostgreSQL: runs, files, and the winner in the registry."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""The one command, end to end on the tiny model: results, reuse, failures, Ctrl-C."""
+"""A search end to end on the tiny model: results, reuse, failures, Ctrl-C."""
 
 import json
 import os
@@ -82,7 +82,7 @@ def test_a_search_leaves_everything_the_readme_promises(cli, tiny_yaml, tmp_path
     code, printed = cli("plan", tiny_yaml, *CONTROLS, f"store={out / 'store'}")
     assert code == 0, printed
     assert "search" in printed
-    # On the same store, to spare the gate further searches: what it gives back, mends, and cannot mend.
+    # On the same store, to save further searches: what is reused, what is repaired, and what cannot be repaired.
     check_repeated(cli, tiny_yaml, out, tmp_path / "again")
     check_mended(cli, tiny_yaml, out / "store", tmp_path / "mended")
     check_tried_again(cli, tiny_yaml, out / "store", tmp_path / "broken")
@@ -173,7 +173,7 @@ def check_mended(cli, tiny_yaml, store, mended):
 
 
 def check_tried_again(cli, tiny_yaml, store, broken):
-    """What cannot be mended fails trials; once the cause is gone, they are tried again under their numbers."""
+    """Damage that cannot be repaired fails trials. When the cause is removed, they are retried under their numbers."""
     damage_masks(store)
     for recipe in (store / "draw").rglob("stage.json"):
         recipe.unlink()  # how they were drawn is no longer known either

@@ -1,4 +1,4 @@
-"""The YAMLs we ship, made small, through the command of their headers: the bundled encoder, real rows, every method."""
+"""The shipped YAMLs, made small, run with the command of their headers: bundled encoder, real rows, every method."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""The search of EarlyRobust: one step anywhere, the objective of eq. 7, mini-epochs where they should end."""
+"""How EarlyRobust finds its scores: one step on any device, the objective of eq. 7, the ends of mini-epochs."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Iterative magnitude pruning: what a round starts from, what it leaves alone, and what k rounds cut."""
+"""Iterative magnitude pruning: where a round starts, what it does not change, and what k rounds cut."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""The search of ORTicket: EarlyRobust's eq. 7 with the masked-LM loss, for both families, left and taken up again."""
+"""How ORTicket finds its scores: eq. 7 with the masked-LM loss, for both families, interrupted and resumed."""
 
 import pytest
 import torch

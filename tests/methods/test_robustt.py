@@ -42,7 +42,7 @@ def test_only_masks_train_and_nothing_else_has_a_gradient_or_optimizer_state(fam
     found = search(family)
     before = copy.deepcopy(found.model.state_dict())
     seen = []
-    # After a step zero_grad has cleared the logits' gradients, and nobody clears those of the model's own parameters.
+    # After a step, zero_grad has cleared the gradients of the logits, but not those of the model's own parameters.
     run(found, Session(lambda step: seen.append([parameter.grad for parameter in found.model.parameters()])))
     assert len(seen) == 9
     assert all(gradient is None for gradients in seen for gradient in gradients)

@@ -1,4 +1,4 @@
-"""SRNets' mask training: the sparsity schedule, what trains, which mask is kept, and going on after a cut."""
+"""SRNets' mask training: the sparsity schedule, what is trained, which mask is kept, and resuming."""
 
 import copy
 

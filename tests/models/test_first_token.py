@@ -48,7 +48,7 @@ def test_a_pruned_model_answers_as_before():
     [
         ElectraConfig(embedding_size=16, hidden_size=WIDTH, num_hidden_layers=2, num_attention_heads=HEADS),
         XLMRobertaConfig(hidden_size=WIDTH, num_hidden_layers=2, num_attention_heads=HEADS, vocab_size=300),
-        DistilBertConfig(dim=WIDTH, n_layers=2, n_heads=HEADS, vocab_size=300),  # other parts: left as it is
+        DistilBertConfig(dim=WIDTH, n_layers=2, n_heads=HEADS, vocab_size=300),  # other module names: not changed
     ],
     ids=lambda config: config.model_type,
 )

@@ -1,4 +1,4 @@
-"""FLOPs of pruned layers, against counts by hand and by torch."""
+"""FLOPs of pruned layers, compared with counts by hand and by torch."""
 
 import pytest
 import torch

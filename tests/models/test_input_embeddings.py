@@ -1,4 +1,4 @@
-"""Word vectors out of an encoder's input embeddings."""
+"""Word vectors from an encoder's input embeddings."""
 
 import pytest
 import torch

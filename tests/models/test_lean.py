@@ -1,4 +1,4 @@
-"""The short forward pass answers what the model's own does."""
+"""The shortened forward pass gives the same answers as the model's own."""
 
 import pytest
 import torch
@@ -16,7 +16,7 @@ def assert_same(model, batch, atol=1e-12):
         whole = model(**batch, output_hidden_states=True)
         torch.testing.assert_close(lean_logits(model)(batch), whole.logits, rtol=0, atol=atol)
         own = lean_states(model.base_model)(batch)
-        real = batch["attention_mask"].bool()  # what stands at padded positions is nobody's business
+        real = batch["attention_mask"].bool()  # values at padded positions do not matter
         torch.testing.assert_close(own[real], whole.hidden_states[-1][real], rtol=0, atol=atol)
 
 

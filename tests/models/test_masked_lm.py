@@ -1,4 +1,4 @@
-"""Masked language models from backbones of both families: a new head, the checkpoint's own, and as files."""
+"""Masked language models from backbones of both families: a new head, the checkpoint's own head, and saved files."""
 
 import pytest
 import torch

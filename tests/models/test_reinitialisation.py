@@ -1,4 +1,4 @@
-"""Random weights in the place of pre-trained ones: how many, which, and what stays."""
+"""Random weights instead of pre-trained ones: how many, which, and what stays."""
 
 import copy
 

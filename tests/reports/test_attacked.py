@@ -1,4 +1,4 @@
-"""The figures of the verb `attack` on consoles of several widths."""
+"""The metrics of the verb `attack` on consoles of several widths."""
 
 import io
 import re

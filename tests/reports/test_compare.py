@@ -8,7 +8,7 @@ from tune_tickets.results.records import Comparison
 
 
 def pair(only_ours, only_theirs, both=3, neither=4):
-    """Two outcomes whose rows disagree as often as asked for."""
+    """Return two outcomes whose rows disagree the given number of times."""
     ours = [True] * only_ours + [False] * only_theirs + [True] * both + [False] * neither
     theirs = [False] * only_ours + [True] * only_theirs + [True] * both + [False] * neither
 

@@ -1,4 +1,4 @@
-"""Attacked texts on a screen: marked where they changed, and unable to steer the terminal."""
+"""Attacked texts on a screen: changes are marked, and texts cannot control the terminal."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""Finished experiments side by side: what shares a column, what is tested, what is only said."""
+"""Finished experiments in one table: what shares a column, what is tested, what is only stated."""
 
 import io
 from math import comb

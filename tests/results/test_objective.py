@@ -1,4 +1,4 @@
-"""The objective: what Optuna is told, who may win, who wins."""
+"""The objective: the values for Optuna, which tickets may win, and which one wins."""
 
 import pytest
 

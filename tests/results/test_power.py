@@ -1,4 +1,4 @@
-"""Detectable differences: the textbook's numbers, and the power that a simulation finds at them."""
+"""Detectable differences: the numbers of textbooks, and the power in a simulation."""
 
 import numpy as np
 import pytest

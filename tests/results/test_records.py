@@ -1,4 +1,4 @@
-"""Names under which figures are kept, and summaries of earlier releases."""
+"""The names of metrics in summaries, and summaries of earlier releases."""
 
 from tests.reports.conftest import make_attack, make_outcome, make_summary, make_trial
 from tune_tickets.results.records import AttackFigures, Outcome, Summary, ThreatRecord, TransferFigures

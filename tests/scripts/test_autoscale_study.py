@@ -1,4 +1,4 @@
-"""Autoscaling for real: fake GPU nodes, a real autoscaler, a real search, a node killed while it computes."""
+"""Real autoscaling: simulated GPU nodes, a real autoscaler, a real search, and a node killed while it computes."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The benches run from end to end on the tiny model; what they measure here means nothing and is not looked at."""
+"""The benchmarks run end to end on the tiny model. Their numbers mean nothing here and are not checked."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The files in scripts/cluster against Ray's own schema and readers, and against what we promise of them."""
+"""The files in scripts/cluster, checked with Ray's own schema and parsers, and against our documentation."""
 
 import copy
 import json

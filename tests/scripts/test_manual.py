@@ -1,4 +1,4 @@
-"""What happens while the site is built: equations, the reference, pages without a place in the navigation."""
+"""The build of the site: equations, the YAML reference, pages that the navigation does not name."""
 
 import re
 from pathlib import Path
@@ -34,7 +34,7 @@ def test_latex_becomes_mathml_in_lines_and_in_blocks(manual):
 def test_a_command_that_is_not_understood_ends_the_build(manual):
     from mkdocs.exceptions import PluginError
 
-    with pytest.raises(PluginError, match=r"page\.md: not all of this LaTeX is understood: \\nonsense"):
+    with pytest.raises(PluginError, match=r"page\.md: this LaTeX cannot be converted completely: \\nonsense"):
         manual.maths.on_page_content('<span class="arithmatex">\\(\\nonsense\\)</span>', page=PAGE)
 
 

@@ -1,4 +1,4 @@
-"""What the bench of searches makes of its clock."""
+"""How the search benchmark uses its times."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The studies run from end to end on the tiny model; what they find here means nothing and is not looked at."""
+"""The studies run end to end on the tiny model. Their results mean nothing here and are not checked."""
 
 import json
 import subprocess

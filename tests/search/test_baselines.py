@@ -1,4 +1,4 @@
-"""What training costs are compared with."""
+"""The baselines of training cost."""
 
 import pytest
 

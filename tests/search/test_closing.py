@@ -1,4 +1,4 @@
-"""What a search says of its winner and of its controls when it ends."""
+"""What a search reports about its winner and its controls when it ends."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a search with OOD twins leaves in its summary."""
+"""What a search with OOD twins writes to its summary."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Who is confirmed and on what, with stages computed in this process."""
+"""Which tickets are confirmed, and on which rows, with stages computed in this process."""
 
 from dataclasses import replace
 
@@ -35,7 +35,7 @@ def test_without_a_ticket_that_may_win_there_is_nothing_to_confirm():
 
 @pytest.fixture
 def chosen():
-    """A trial of a real mask, whose figures are made up."""
+    """A trial with a real mask and invented metrics."""
     outcome = make_outcome().model_copy(update={"draw_digest": "d", "mask": "m"})
     return [make_trial(0, params=POINT, outcome=outcome), make_trial(1, params=POINT, outcome=make_outcome())]
 

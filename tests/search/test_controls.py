@@ -1,4 +1,4 @@
-"""Controls that fail, or that the end of the search overtakes, do not take the search with them."""
+"""Controls that fail, or are not finished when the search ends, do not make the search fail."""
 
 import threading
 
@@ -116,7 +116,7 @@ def test_the_dense_control_is_not_waited_for_when_the_search_has_ended(context, 
 
 @pytest.fixture
 def measured(tiny_yaml, tmp_path, monkeypatch):
-    """An experiment whose controls lie in its store, as an earlier session has left them; and the winner of that."""
+    """An experiment whose controls are in its store from an earlier session, and its winner."""
     monkeypatch.setattr(controls, "Flow", Flow)
     small = ["retraining.epochs=1", "evaluation.rows=2", "controls.random=true", "method={kind: random}"]
     experiment = load_experiment(tiny_yaml, [*small, "search.warm_starts=[]"])

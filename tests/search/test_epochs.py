@@ -1,4 +1,4 @@
-"""Winner and dense control after every epoch: who is asked for, what is left out and why, what a failure costs."""
+"""Winner and dense control after every epoch: which models, what is skipped and why, what a failure costs."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A full disk is named as such, whichever library met it; other errors stay what they are."""
+"""A full disk is reported as such, whichever library raises; other errors stay the same."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What pictures are drawn from, read out of real stores and databases that were filled by hand."""
+"""The data of pictures, read from real stores and databases that were filled by hand."""
 
 import optuna
 import pytest

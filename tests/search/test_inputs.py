@@ -1,4 +1,4 @@
-"""What MLflow is told of the rows and threat models of a search."""
+"""What MLflow gets about the rows and threat models of a search."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""A driver killed before any one of its writes, to Optuna's storage or the records: the next one goes on as if not."""
+"""A driver is killed before each of its writes to Optuna's storage or the records; the next driver repairs it."""
 
 from pathlib import Path
 
@@ -35,7 +35,7 @@ WRITES = (
 
 
 class Killed(BaseException):
-    """What stands for `kill -9`."""
+    """Stands for `kill -9`."""
 
 
 class Countdown:

@@ -1,4 +1,4 @@
-"""What a search has spent, and when that is enough."""
+"""The cost of a search, and when its budget is spent."""
 
 import json
 
@@ -58,7 +58,7 @@ def test_time_and_money_run_over_all_sessions(open_ledger, budget, hours):
     assert ledger.exhausted() is None
     clock.now += 0.5 * 3600 * 0.9
     ledger.close()
-    clock.now += 1e6  # nobody ran it
+    clock.now += 1e6  # no session was running
     again, clock = open_ledger(budget)
     assert again.exhausted() is None
     clock.now += 0.5 * 3600 * 0.1 + 1.0

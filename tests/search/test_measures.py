@@ -1,4 +1,4 @@
-"""An objective is made of what the experiment measures."""
+"""An objective can use only metrics that the experiment measures."""
 
 import pytest
 

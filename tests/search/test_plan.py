@@ -1,4 +1,4 @@
-"""What `plan` counts: upper bounds of the stages that trials ask for."""
+"""What `plan` counts: upper bounds of the stages that trials need."""
 
 import pytest
 
@@ -85,7 +85,7 @@ MARKED = "debiasing: {loss: poe, bias: {features: marker, markers: [good, bad]}}
 @pytest.mark.parametrize(
     ("method", "expected"),
     [
-        # Three trials: fine-tuning, masks on 2 epochs of 4 steps, the ticket as it is; and the dense control.
+        # Three trials: fine-tuning, masks on 2 epochs of 4 steps, no retraining; and the dense control.
         ("", {"srnets_masks": (3, "8 passes of 32 rows"), "retrain": 3 * 2 + 1, "draw": 3, "evaluate": 4}),
         (f", {MARKED}", {"srnets_masks": 3, "bias": 3, "retrain": 7}),
         # Cuts at 10, 20 and 30%; a tenth of 8 steps after each, the last one included.

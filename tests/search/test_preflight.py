@@ -1,4 +1,4 @@
-"""Looking at an experiment from where the hub cannot be reached."""
+"""Checks of an experiment when the hub cannot be reached."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What may leave a store, which experiments use it, and what a pruned result is still good for."""
+"""What may be removed from a store, which experiments use it, and what a cleaned result can still do."""
 
 import json
 import os

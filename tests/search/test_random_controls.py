@@ -1,4 +1,4 @@
-"""Which tickets get random ones like them, what these are called, and that only the winner's are compared with it."""
+"""Which tickets get random controls, how these are named, and that only the winner's are compared with it."""
 
 import pytest
 import torch

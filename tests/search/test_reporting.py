@@ -1,4 +1,4 @@
-"""The report at the end of a search: there, or a sentence that says why not."""
+"""The report at the end of a search: written, or a message says why not."""
 
 from tests.reports.page.conftest import many, results  # noqa: F401 - a fixture
 from tune_tickets.reports.gallery import leave_report

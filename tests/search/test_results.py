@@ -1,4 +1,4 @@
-"""The results folder after a crash: what was written whole is read, what was cut off takes nothing else with it."""
+"""The results folder after a crash: complete records are read, and a truncated one does no harm."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Room for a stage on a cluster: what is there, what may come, what never will."""
+"""Capacity for a stage on a cluster: what exists, what the autoscaler can add, and what is impossible."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a search that cannot begin leaves behind: nothing that the next try would trip over."""
+"""A search that cannot start leaves nothing behind that would disturb the next attempt."""
 
 from contextlib import contextmanager
 

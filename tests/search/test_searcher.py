@@ -1,4 +1,4 @@
-"""The searcher against a real Optuna storage: honest states, nothing lost, nothing proposed twice."""
+"""The searcher with a real Optuna storage: correct states, nothing lost, nothing proposed twice."""
 
 from pathlib import Path
 
@@ -173,7 +173,7 @@ def test_errors_are_tried_again_on_request_in_their_own_place(make):
         end(search, name, status, (0.5,) if status == "complete" else None)
     assert make().found.failed == 2
     assert make(retry_errors=True).found.retried == 2
-    resumed = make(retry_errors=True)  # asked for twice: a driver may be killed before it has begun with them
+    resumed = make(retry_errors=True)  # called twice: a driver may be killed before it starts them
     assert (resumed.finished(), resumed.found.retried) == (1, 2)
     assert [resumed.suggest(name) for name in "de"] == [points[0], points[2]]
     assert [(resumed.number(name), resumed.attempt(name)) for name in "de"] == [(0, 2), (2, 2)]

@@ -1,4 +1,4 @@
-"""What a session tells its workers, and addresses it refuses."""
+"""What a session passes to its workers, and which addresses it refuses."""
 
 import os
 import platform
@@ -34,7 +34,7 @@ def test_workers_are_told_our_variables_but_not_where_ray_keeps_its_files(monkey
 STEPS = """
 import resource, torch
 def step():
-    torch.zeros(20_000_000).add_(1.0)  # 80 MB, asked for and freed
+    torch.zeros(20_000_000).add_(1.0)  # 80 MB, allocated and freed
 for _ in range(20):  # until the heap has found its size
     step()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

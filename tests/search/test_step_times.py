@@ -1,4 +1,4 @@
-"""What a planned stage will take: planned steps at the measured pace."""
+"""The expected time of a planned stage: planned steps at the measured speed."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def expected(store: Store, name: str, steps: float | None, model: str | None = "
 def test_training_is_passes_of_rows_at_the_measured_pace_and_what_comes_beside_them(store):
     trained(store, rows=100, passes=2.0, training=40.0, seconds=43.0)
     trained(store, rows=300, passes=1.0, training=60.0, seconds=65.0)
-    # 100 s for 500 passes of a row, 3 and 5 s beside them.
+    # 100 s for 500 passes of a row, and 3 and 5 s in addition.
     assert expected(store, "retrain", 1000.0) == pytest.approx(1000 * 0.2 + 4.0)
     assert expected(store, "retrain", None) == pytest.approx((43.0 + 65.0) / 2), "steps that are not counted"
 

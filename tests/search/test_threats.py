@@ -1,4 +1,4 @@
-"""What a search shows of its attacks: substitutions of the winner, taken from the stage store."""
+"""What a search shows of its attacks: substitutions of the winner, from the stage store."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The masks of a mask training's looks in one file."""
+"""The masks saved during a mask training, in one file."""
 
 import pytest
 import torch

@@ -70,7 +70,7 @@ def test_new_thresholds_give_every_matrix_the_sparsity_asked_for():
 
 
 def test_the_gradient_of_the_real_valued_mask_is_that_of_the_binary_mask():
-    """∂L/∂m by autograd with m as a leaf of its own, in float64."""
+    """Return ∂L/∂m by autograd with m as a leaf, in float64."""
     linears = layers()
     for linear in linears.values():
         linear.double().requires_grad_(False)

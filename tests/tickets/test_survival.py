@@ -1,4 +1,4 @@
-"""What survives in heads and MLP, by hand."""
+"""The share of weights kept in heads and MLP, by hand."""
 
 import pytest
 import torch

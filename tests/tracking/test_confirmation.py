@@ -1,4 +1,4 @@
-"""A confirmation in MLflow: one run per model and seed, once, beside the trials of the search."""
+"""A confirmation in MLflow: one run per model and seed, logged once, in the experiment of the search."""
 
 import pytest
 

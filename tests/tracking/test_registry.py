@@ -1,4 +1,4 @@
-"""The winner in the model registry: one version per ticket, loadable without pickle, never in the way of a search."""
+"""The winner in the model registry: one version per ticket, loadable without pickle; failures never stop a search."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A tracker that is opened again after a crash, an outage or twice: nothing is lost and nothing doubled."""
+"""A tracker that is opened again after a crash or an outage, or twice: nothing is lost and nothing is doubled."""
 
 import signal
 import subprocess

@@ -1,4 +1,4 @@
-"""A database is there whole or not at all."""
+"""A database is complete or absent."""
 
 import sqlite3
 

@@ -1,4 +1,4 @@
-"""Clean accuracy, and the agreement that a constant predictor cannot have."""
+"""Clean accuracy, and agreement beyond chance, which a constant predictor does not have."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Debiasing losses against values worked out by hand, and their way through batches and adversaries."""
+"""Debiasing losses compared with values by hand, and their use with batches and adversaries."""
 
 import pytest
 import torch

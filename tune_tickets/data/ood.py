@@ -1,4 +1,4 @@
-"""The out-of-distribution twins of a task: read, matched with the task's labels, split by label and group."""
+"""Out-of-distribution twins of a task: read them, match their labels with the task's, split them by label and group."""
 
 import hashlib
 import json
@@ -16,38 +16,40 @@ from tune_tickets.errors import DataError
 
 @dataclass(frozen=True)
 class TwinExample(Example):
-    """A row of a twin: `label` is an index into the twin's label names; rows of one group are measured apart."""
+    """A row of a twin. `label` is an index into the twin's label names. Each group also gets its own metric."""
 
     group: str | None = None
 
 
 @dataclass(frozen=True)
 class TwinData:
-    """Two disjoint splits of a twin, and how a model of the task answers on it."""
+    """Two disjoint splits of a twin, and how the answers of a model of the task are counted on it."""
 
     name: str
     select: tuple[TwinExample, ...]
     report: tuple[TwinExample, ...]
     labels: tuple[str, ...]
     answers: tuple[int | None, ...]
-    """Per label of the task: the label of the twin it counts as; None if the twin has none for it."""
+    """For each label of the task, the label of the twin that it counts as, or None."""
     metric: Literal["accuracy", "weighted_f1"]
     restrict: bool
-    """Whether models choose among the labels that the twin has."""
+    """Whether the model's answer is chosen only among the labels of the twin."""
 
     @cached_property
     def fingerprint(self) -> str:
-        """sha256 of what a search sees of the twin: labels and select rows."""
-        return _fingerprint(self.labels, self.select)
-
-    @cached_property
-    def report_fingerprint(self) -> str:
-        """sha256 of labels and report rows, which no search depends on."""
-        return _fingerprint(self.labels, self.report)
+        """sha256 of what a search sees of the twin: label names and select rows."""
+        digest = hashlib.sha256(json.dumps(self.labels).encode())
+        for row in self.select:
+            digest.update(json.dumps([row.texts, row.label, row.group]).encode() + b"\n")
+        return digest.hexdigest()
 
 
 def load_twin(twin: Twin, task: Task, names: Sequence[str], seed: int) -> TwinData:
-    """Read, check and split a twin of a task with the label `names`."""
+    """Read, check and split a twin of a task whose labels are `names`.
+
+    Raises:
+        DataError: the rows cannot be read or are too few, or the labels do not match.
+    """
     try:
         return _load(twin, task, names, seed)
     except DataError as error:
@@ -57,7 +59,13 @@ def load_twin(twin: Twin, task: Task, names: Sequence[str], seed: int) -> TwinDa
 def load_train_rows(
     twin: Twin, train: TwinTrain, task: Task, names: Sequence[str], held: Iterable[Example], seed: int
 ) -> tuple[Example, ...]:
-    """The rows of a twin to train on, under the task's labels, `copies` times; none has the text of a held row."""
+    """Return the training rows of a twin under the task's labels, each `copies` times.
+
+    Rows with the text of a row in `held` are left out.
+
+    Raises:
+        DataError: the rows cannot be read or are too few, or a label is not one of the task's.
+    """
     try:
         return _load_train_rows(twin, train, task, names, held, seed)
     except DataError as error:
@@ -79,7 +87,7 @@ def _load_train_rows(
 
 
 def _split_twin(rows: Sequence[TwinExample], report: int, select: int, seed: int) -> list[tuple[TwinExample, ...]]:
-    """Report and select rows, with the shares of labels and groups of the whole."""
+    """Return report and select rows, stratified by label and group."""
     strata = sorted({(row.label, row.group or "") for row in rows})
     known = {text_key(row): row for row in rows}
     marked = [Example(row.texts, strata.index((row.label, row.group or ""))) for row in rows]
@@ -101,7 +109,7 @@ def _load(twin: Twin, task: Task, names: Sequence[str], seed: int) -> TwinData:
     if lacking:
         raise DataError(
             f"no label of the task ({', '.join(map(repr, names))}) counts as {', '.join(map(repr, lacking))} of "
-            f"{table.name}. Say in merge which do, or rename labels in labels."
+            f"{table.name}. Set merge to say which label counts as it, or rename labels with labels."
         )
     _check_merge(twin, names, labels)
     report, select = _split_twin(rows, twin.rows.report, twin.rows.select, seed)
@@ -114,7 +122,7 @@ def _read(source: str, subset: str | None, split: str) -> Table:
 
 
 def _rows(table: Table, twin: Twin, task: Task) -> tuple[list[TwinExample], tuple[str, ...]]:
-    """The rows without duplicates, and the label names they count by."""
+    """Return the rows without duplicates, and the label names that their numbers refer to."""
     words = label_words(table, twin.label)
     renamed = [word if word is None else twin.labels.get(word, word) for word in words]
     table = replace(table, columns={**table.columns, twin.label: renamed}, class_names={})
@@ -134,50 +142,43 @@ def _groups(table: Table, reading: Task, group: str | None) -> dict[tuple[object
 
 
 def _check_merge(twin: Twin, names: Sequence[str], labels: Sequence[str]) -> None:
-    """Whether merge speaks of labels that there are: a slip would count right answers as wrong."""
-    # A preset names the answers of its own task; a task without them has nothing to merge.
+    """Raise if merge names a label that does not exist: a misspelled one would count correct answers as wrong."""
+    # A preset names the answers of its own task. A task that lacks some of them needs no merge for these.
     unknown = [] if twin.preset else [answer for answer in twin.merge if answer not in names]
     known = {label.casefold() for label in labels}
     unknown += [label for answer, label in twin.merge.items() if answer in names and label.casefold() not in known]
     if unknown:
         raise DataError(
             f"merge names {', '.join(map(repr, unknown))}, but models answer with {', '.join(map(repr, names))}, and "
-            f"the twin's labels are {', '.join(map(repr, labels))}. Write label of the task: label of the twin."
+            f"the twin's labels are {', '.join(map(repr, labels))}. Write {{label of the task: label of the twin}}."
         )
 
 
 def _classes(ours: Sequence[str], renamed: Mapping[str, str], theirs: Sequence[str]) -> dict[str, int | None]:
-    """For each of our labels the number of theirs: by the mapping, else by name without regard to case."""
+    """Map each of our labels to the number of theirs: by `renamed`, else by name without regard to case."""
     numbers = {label.casefold(): index for index, label in enumerate(theirs)}
     return {label: numbers.get(renamed.get(label, label).casefold()) for label in ours}
 
 
 def _trained_as(labels: Sequence[str], renamed: Mapping[str, str], names: Sequence[str], where: str) -> list[int]:
-    """For each label of a twin the class of the task it is trained as."""
+    """Return, for each label of a twin, the class of the task under which it is trained."""
     numbers = []
     for label, number in _classes(labels, renamed, names).items():
         if number is None:
             raise DataError(
-                f"{where}: the label {label!r} is none of the task's ({', '.join(map(repr, names))}). "
-                "Say in train.labels as what it is trained."
+                f"{where}: the label {label!r} is not one of the task's ({', '.join(map(repr, names))}). "
+                "Map it to one of them in train.labels."
             )
         numbers.append(number)
     return numbers
 
 
-def _fingerprint(labels: Sequence[str], rows: Iterable[TwinExample]) -> str:
-    digest = hashlib.sha256(json.dumps(labels).encode())
-    for row in rows:
-        digest.update(json.dumps([row.texts, row.label, row.group]).encode() + b"\n")
-    return digest.hexdigest()
-
-
-AGREEING, MISLEADING = "agreeing", "misleading"
-"""The groups of the reversed twin: rows that carry their own label's marker, and the others."""
+_AGREEING, _MISLEADING = "agreeing", "misleading"
+"""The groups of the reversed twin: rows with the marker of their own label, and rows with another one."""
 
 
 def check_markers(planted: Planted, names: Sequence[str]) -> None:
-    """Every label has a marker."""
+    """Raise a DataError unless every label has a marker."""
     if len(planted.markers) != len(names):
         raise DataError(
             f"task.planted.markers names {len(planted.markers)} markers, but the labels are "
@@ -186,9 +187,10 @@ def check_markers(planted: Planted, names: Sequence[str]) -> None:
 
 
 def plant(rows: Sequence[Example], markers: Sequence[str], share: float, seed: int) -> tuple[Example, ...]:
-    """The rows in their order, each behind a marker: of every label round(share x rows) carry its own.
+    """Put a marker before the text of each row. The order of the rows stays.
 
-    Which ones is decided by the seed and the text. The others carry the markers of the other labels in turn.
+    For every label, round(share x rows) rows get the marker of their own label; seed and text decide which ones.
+    The other rows get the markers of the other labels in turn.
     """
     marks: dict[Example, str] = {}
     for label in sorted({row.label for row in rows}):
@@ -201,7 +203,7 @@ def plant(rows: Sequence[Example], markers: Sequence[str], share: float, seed: i
 
 
 def marker_of(row: Example, markers: Sequence[str]) -> int | None:
-    """Which marker the row carries, by its number: the bias feature of a planted task; None without one."""
+    """Return the number of the marker that the row starts with, or None."""
     first = row.texts[0].split(maxsplit=1)[:1]
     return markers.index(first[0]) if first and first[0] in markers else None
 
@@ -209,7 +211,11 @@ def marker_of(row: Example, markers: Sequence[str]) -> int | None:
 def reversed_twin(
     rows: Sequence[Example], planted: Planted, names: tuple[str, ...], seed: int
 ) -> tuple[TwinData, tuple[Example, ...]]:
-    """The OOD twin of a planted task from rows of its own, and those of its rows that may be trained on."""
+    """Make the OOD twin of a planted task from rows that are in no other split.
+
+    Returns:
+        The twin, and `planted.train_rows` further rows of its kind to train on.
+    """
     trained, measured = take(rows, (planted.train_rows,))
     report, select = _split_twin(
         [TwinExample(row.texts, row.label) for row in measured], planted.rows.report, planted.rows.select, seed
@@ -227,5 +233,5 @@ def reversed_twin(
 
 
 def _grouped(rows: Sequence[Example], markers: Sequence[str]) -> tuple[TwinExample, ...]:
-    groups = (AGREEING if marker_of(row, markers) == row.label else MISLEADING for row in rows)
+    groups = (_AGREEING if marker_of(row, markers) == row.label else _MISLEADING for row in rows)
     return tuple(TwinExample(row.texts, row.label, group) for row, group in zip(rows, groups, strict=True))

@@ -1,4 +1,4 @@
-"""From a table to examples: columns found, labels turned into class numbers, texts checked."""
+"""Turn a table into examples: find the columns, number the labels, check the texts."""
 
 import hashlib
 import json
@@ -13,7 +13,13 @@ from tune_tickets.errors import DataError
 
 
 def label_words(table: Table, column: str) -> list[str | None]:
-    """The label of every row as a word; None where a row has none. Class numbers become their published names."""
+    """Return the label of every row as a word, or None for a row without one.
+
+    Class numbers become their published names.
+
+    Raises:
+        DataError: a label is neither a word nor a whole number.
+    """
     names = table.class_names.get(column)
     values = table.column(column)
     if names is None:
@@ -23,7 +29,7 @@ def label_words(table: Table, column: str) -> list[str | None]:
 
 
 def label_names(table: Table, task: Task) -> tuple[str, ...]:
-    """The label names in class order: those of the task, else the published order, else the names found, sorted."""
+    """Return the label names in class order: those of the task, else as published, else sorted."""
     if task.labels is not None:
         return task.labels
     found = {word for word in label_words(table, task.label) if word is not None}
@@ -32,13 +38,16 @@ def label_names(table: Table, task: Task) -> tuple[str, ...]:
 
 
 def sort_names(names: Iterable[str]) -> tuple[str, ...]:
-    """Label names in order; whole numbers by value, so that 10 comes after 2."""
+    """Sort label names; whole numbers by value, so that 10 comes after 2."""
     names = list(names)
     return tuple(sorted(names, key=int) if all(map(_is_whole, names)) else sorted(names))
 
 
 def class_numbers(words: Sequence[str | None], names: Sequence[str], positions: bool) -> dict[str, int]:
-    """Class number by label as written. With `positions`, where no name occurs, labels 0, 1, ... count as classes."""
+    """Map each label as written to its class number.
+
+    With `positions`, and if none of the names occurs, the labels 0, 1, ... are taken as class numbers.
+    """
     by_name = {name: index for index, name in enumerate(names)}
     if positions and not any(word in by_name for word in words):
         return {str(index): index for index in range(len(names))}
@@ -49,12 +58,12 @@ def _word(value: object, table: Table, column: str, row: int) -> str | None:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
     if isinstance(value, float) and value.is_integer():
-        return str(int(value))  # whole numbers beside missing values are stored as floats
+        return str(int(value))  # in a column with missing values, whole numbers are stored as floats
     if isinstance(value, str | int):
         return str(value).strip() or None
     raise DataError(
-        f"{table.where(row)}, column {column!r}: {value!r:.80} is no label; labels are words or whole numbers. "
-        "Check task.label, or mend the row."
+        f"{table.where(row)}, column {column!r}: {value!r:.80} is not a label; labels are words or whole numbers. "
+        "Check task.label, or correct the row."
     )
 
 
@@ -63,14 +72,17 @@ def _is_whole(name: str) -> bool:
     return digits.isascii() and digits.isdigit()
 
 
-_NAMELESS = re.compile(r"LABEL_\d+")  # what transformers calls classes that nobody named
+_NAMELESS = re.compile(r"LABEL_\d+")  # the default class names of transformers
 
 
 def match_labels(table: Table, task: Task, classes: Sequence[str], model: str) -> tuple[str, ...]:
-    """The data's label names in the order of the model's classes; a class the data lack keeps the model's name.
+    """Return the data's label names in the order of the model's classes.
 
-    Names are compared without regard to case. Labels 0, 1, ... are class numbers, and where the classes of the model
-    have no names, or `task.labels` states an order, labels are matched by their order.
+    Names are compared without regard to case. Labels 0, 1, ... are class numbers. Labels are matched by their order if
+    the model's classes have no names or `task.labels` gives an order. A class that the data lack keeps its name.
+
+    Raises:
+        DataError: the labels cannot be matched.
     """
     words = label_names(table, task)
     by_name = {name.casefold(): index for index, name in enumerate(classes)}
@@ -84,9 +96,9 @@ def match_labels(table: Table, task: Task, classes: Sequence[str], model: str) -
     if ordered and len(words) == len(classes) and not any(word.casefold() in by_name for word in words):
         return words
     raise DataError(
-        f"{table.name} has the labels {', '.join(map(repr, words))}, {model} the classes "
-        f"{', '.join(map(repr, classes))}, and it cannot be told which is which. Name the labels of the data in the "
-        f"order of the model's classes, for example task.labels=[{', '.join(words)}]"
+        f"{table.name} has the labels {', '.join(map(repr, words))}, but {model} has the classes "
+        f"{', '.join(map(repr, classes))}, and they cannot be matched. Give the labels of the data in the order of the "
+        f"model's classes, for example task.labels=[{', '.join(words)}]"
     )
 
 
@@ -99,7 +111,7 @@ class Example:
 
 
 def rows_digest(rows: Iterable[tuple[tuple[str, ...], int]]) -> str:
-    """16 hex digits that identify labelled texts and their order: paired figures need the same rows."""
+    """Return 16 hex digits that identify labelled texts and their order: paired tests need the same rows."""
     digest = hashlib.sha256()
     for texts, label in rows:
         digest.update(json.dumps([texts, label]).encode() + b"\n")
@@ -107,7 +119,11 @@ def rows_digest(rows: Iterable[tuple[tuple[str, ...], int]]) -> str:
 
 
 def examples(table: Table, task: Task, names: Sequence[str]) -> tuple[list[Example], int]:
-    """All usable rows, and how many rows of a published data set were left out for want of a text or a label."""
+    """Return all usable rows, and the number of rows that were skipped because they lack a text or a label.
+
+    Raises:
+        DataError: a text or label is missing (in a user's file), has the wrong type, or there is only one class.
+    """
     texts = list(zip(*(table.column(column) for column in task.columns), strict=True))
     words = label_words(table, task.label)
     empty = [row for row, values in enumerate(texts) if any(map(is_empty, values))]
@@ -130,7 +146,7 @@ def examples(table: Table, task: Task, names: Sequence[str]) -> tuple[list[Examp
 
 
 def is_empty(value: object) -> bool:
-    """Whether a cell holds nothing that could be read: missing, or only white space."""
+    """Whether a cell is missing or holds only white space."""
     if isinstance(value, str):
         return not value.strip()
     return value is None or (isinstance(value, float) and math.isnan(value))
@@ -139,15 +155,15 @@ def is_empty(value: object) -> bool:
 def _text(value: object, table: Table, column: str, row: int) -> str:
     if not isinstance(value, str):
         raise DataError(
-            f"{table.where(row)}, column {column!r}: {value!r:.80} is of type {type(value).__name__}, not a text. "
+            f"{table.where(row)}, column {column!r}: {value!r:.80} has type {type(value).__name__}, not text. "
             "Check task.text, or write the value as a string."
         )
     try:
         value.encode()
     except UnicodeEncodeError:
         raise DataError(
-            f"{table.where(row)}, column {column!r}: the text holds half a character (a lone surrogate), which no "
-            "tokenizer reads. Remove it."
+            f"{table.where(row)}, column {column!r}: the text contains half a character (a lone surrogate), which no "
+            "tokenizer can read. Remove it."
         ) from None
     return value
 
@@ -165,10 +181,9 @@ def _class(word: str | None, numbers: dict[str, int], table: Table, task: Task, 
 
 def _refuse(table: Table, rows: Sequence[int], column: str, what: str) -> None:
     if rows:
-        more = f" ({len(rows)} such rows in all)" if len(rows) > 1 else ""
+        more = f" ({len(rows)} such rows in total)" if len(rows) > 1 else ""
         raise DataError(
-            f"{table.where(rows[0])}, column {column}: the {what} is empty{more}. "
-            f"Fill the {what} in, or remove such rows."
+            f"{table.where(rows[0])}, column {column}: the {what} is empty{more}. Add the {what}, or remove such rows."
         )
 
 
@@ -177,6 +192,6 @@ def _require_two_classes(rows: Sequence[Example], table: Table, task: Task, name
     if len(present) < 2:
         found = f"only the label {present[0]!r}" if present else "no label"
         raise DataError(
-            f"{table.name}: column {task.label!r} holds {found}, a classifier needs rows of two or more classes. "
+            f"{table.name}: column {task.label!r} holds {found}, but a classifier needs rows of two or more classes. "
             "Check task.label, or add rows of the other classes."
         )

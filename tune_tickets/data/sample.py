@@ -1,4 +1,4 @@
-"""The rows that a saved model is attacked on: as a search would take them, and none that it trained on."""
+"""Choose the rows on which a saved model is attacked: as a search chooses them, and no training rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,25 +13,29 @@ from tune_tickets.errors import DataError
 
 @dataclass(frozen=True)
 class Sample:
-    """Labelled rows with their numbers in the task; `labels` are the data's names in the model's class order."""
+    """Labelled rows with their numbers. `labels` are the data's names in the order of the model's classes."""
 
     rows: tuple[tuple[int, Example], ...]
     labels: tuple[str, ...]
     columns: tuple[str, ...]
     attacked: str
     origin: str
-    """Where the rows are from, in words."""
+    """Where the rows come from, for messages."""
     digest: str
-    """Identifies the rows, whatever order a model's classes have."""
+    """Identifies the rows. It does not depend on the order of a model's classes."""
 
     def relabelled(self, labels: tuple[str, ...]) -> "Sample":
-        """The same rows for a model whose classes are in another order."""
+        """Return the same rows for a model whose classes have another order."""
         rows = tuple((index, Example(row.texts, labels.index(self.labels[row.label]))) for index, row in self.rows)
         return replace(self, rows=rows, labels=labels)
 
 
 def searched_sample(task: Task, split_seed: int, size: int, seed: int) -> Sample:
-    """Rows a search attacks: drawn from the select rows of its task, so that its figures can be repeated."""
+    """Return the rows that a search attacks, from the select rows of its task, so that its metrics can be repeated.
+
+    Raises:
+        DataError: there are fewer than `size` select rows.
+    """
     data = load_task(task, split_seed)
     _check_size(size, len(data.select), f"the select rows of {task.source}")
     rows = attack_sample(data.select, size, seed)
@@ -39,7 +43,13 @@ def searched_sample(task: Task, split_seed: int, size: int, seed: int) -> Sample
 
 
 def fresh_sample(task: Task, labels: tuple[str, ...], size: int, seed: int) -> Sample:
-    """Rows of any source, stratified: the first in the seeded order, which a search of that seed holds back."""
+    """Return a stratified sample of any source: the first rows in the seeded order.
+
+    A search with the same source and seed does not train on them.
+
+    Raises:
+        DataError: there are fewer than `size` rows without duplicates.
+    """
     table = _table(task)
     found, _ = examples(table, task.model_copy(update={"labels": labels}), labels)
     rows = in_order(unique(found).rows, seed)
@@ -58,18 +68,22 @@ def given_sample(
     size: int | None,
     seed: int,
 ) -> Sample:
-    """Texts that were handed over with their labels: all of them, or a seeded stratified sample of `size`."""
+    """Return given texts with their labels: all of them, or a seeded stratified sample of `size`.
+
+    Raises:
+        DataError: a text has the wrong number of parts or an unknown label, or there are too few texts.
+    """
     columns = columns or (("text",) if len(texts[:1] and texts[0]) < 2 else ("first", "second"))
     attacked = attacked or (columns[0] if len(columns) == 1 else None)
     if attacked not in columns:
-        raise DataError(f"column is {attacked!r}: of {' and '.join(columns)}, name the one that attacks may change")
+        raise DataError(f"column is {attacked!r}: choose {' or '.join(columns)}, the text that attacks may change")
     numbers = {name.casefold(): number for number, name in enumerate(classes)}
     rows = []
     for index, (row, label) in enumerate(zip(texts, labels, strict=True)):
         if len(row) != len(columns):
-            raise DataError(f"text {index} has {len(row)} parts, wanted are {len(columns)}: {' and '.join(columns)}")
+            raise DataError(f"text {index} has {len(row)} parts, expected {len(columns)}: {' and '.join(columns)}")
         if str(label).casefold() not in numbers:
-            raise DataError(f"text {index} has the label {label!r}, which is none of the model's: {', '.join(classes)}")
+            raise DataError(f"text {index} has the label {label!r}, but the model's labels are {', '.join(classes)}")
         rows.append(Example(tuple(row), numbers[str(label).casefold()]))
     if size is None:
         return _sample(list(enumerate(rows)), classes, columns, attacked, "texts given")
@@ -80,7 +94,11 @@ def given_sample(
 
 
 def labels_for(task: Task, classes: Sequence[str], model: str) -> tuple[str, ...]:
-    """The data's label names in the order of a model's classes; `model` names it in errors."""
+    """Return the data's label names in the order of a model's classes. Errors call the model `model`.
+
+    Raises:
+        DataError: the labels cannot be matched with the classes.
+    """
     return match_labels(_table(task), task, classes, model)
 
 
@@ -98,6 +116,6 @@ def _table(task: Task) -> Table:
 def _check_size(asked: int, present: int, where: str) -> None:
     if asked > present:
         raise DataError(
-            f"{asked} rows are to be attacked, but {where} are only {present} without duplicates: ask for {present} or "
-            "fewer, or name other data"
+            f"{asked} rows are to be attacked, but {where} are only {present} without duplicates: ask for at most "
+            f"{present}, or name other data"
         )

@@ -1,6 +1,6 @@
-"""The splitting rule: no text twice, the label shares of the source in every split, rows in the order of a seeded hash.
+"""How rows are split: no text occurs twice, label shares are those of the source, a seeded hash gives the order.
 
-Which split a row falls into depends on the seed, its own text and the rows beside it, never on their order in a file.
+The split of a row depends on the seed, on its own text and on the other rows, but not on their order in a file.
 """
 
 import hashlib
@@ -14,13 +14,13 @@ _Key = tuple[str, ...]
 
 
 def text_key(example: Example) -> _Key:
-    """The texts without differences of case and white space; rows of equal key are duplicates."""
+    """Return the texts with case and white space normalised. Rows with equal keys are duplicates."""
     return tuple(" ".join(text.split()).casefold() for text in example.texts)
 
 
 @dataclass(frozen=True)
 class _Unique:
-    """Rows of which no two have the same text."""
+    """Rows with distinct texts, and how many rows were dropped."""
 
     rows: tuple[Example, ...]
     duplicates: int
@@ -28,7 +28,7 @@ class _Unique:
 
 
 def unique(rows: Iterable[Example]) -> _Unique:
-    """One row per text; a text that stands under two labels goes altogether, for neither can be trusted."""
+    """Keep one row per text. A text with two labels is dropped entirely, because neither label can be trusted."""
     groups: defaultdict[_Key, list[Example]] = defaultdict(list)
     for row in rows:
         groups[text_key(row)].append(row)
@@ -38,21 +38,21 @@ def unique(rows: Iterable[Example]) -> _Unique:
         if len({row.label for row in group}) > 1:
             conflicts += len(group)
         else:
-            # The spelling that is kept must not depend on the order of the file.
+            # Which spelling is kept must not depend on the order of the file.
             kept.append(min(group, key=lambda row: row.texts))
             duplicates += len(group) - 1
     return _Unique(tuple(kept), duplicates, conflicts)
 
 
 def in_order(rows: Iterable[Example], seed: int, purpose: str = "split") -> list[Example]:
-    """The rows in the order of sha256(purpose, seed, text): shuffled, yet of two rows always the same one first."""
+    """Sort rows by sha256(purpose, seed, text): a shuffle in which two given rows always have the same order."""
     return sorted(rows, key=lambda row: _digest(row, seed, purpose))
 
 
 def take(rows: Sequence[Example], sizes: Sequence[int]) -> list[list[Example]]:
-    """Disjoint stratified groups of the sizes asked for, and what is left as the last group; order is kept.
+    """Return disjoint stratified groups of the given sizes, and the remaining rows as the last group.
 
-    The caller makes sure that the sizes fit.
+    The order of the rows is kept. The caller checks that there are enough rows.
     """
     labels = sorted({row.label for row in rows})
     shares = [sum(row.label == label for row in rows) for label in labels]
@@ -68,7 +68,10 @@ def take(rows: Sequence[Example], sizes: Sequence[int]) -> list[list[Example]]:
 
 
 def quotas(size: int, shares: Sequence[int], room: Sequence[int]) -> list[int]:
-    """`size` seats by largest remainder in proportion to `shares`, no more than `room` each; ties go to the first."""
+    """Distribute `size` seats in proportion to `shares`, at most `room` each.
+
+    The method is that of the largest remainder; ties go to the first.
+    """
     total = sum(shares)
     seats = [min(size * share // total, free) for share, free in zip(shares, room, strict=True)]
     by_remainder = sorted(range(len(shares)), key=lambda index: -(size * shares[index] % total))
@@ -80,7 +83,7 @@ def quotas(size: int, shares: Sequence[int], room: Sequence[int]) -> list[int]:
 
 
 def without(rows: Iterable[Example], others: Iterable[Example]) -> list[Example]:
-    """The rows whose text is not among that of the others."""
+    """Return the rows whose text does not occur among the others."""
     keys = {text_key(row) for row in others}
     return [row for row in rows if text_key(row) not in keys]
 

@@ -1,4 +1,4 @@
-"""The rows of one task, split and ready: what stages, attacks and reports ask this folder for."""
+"""Load a task: its rows, split into train, select and report, its twins and its planted bias."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ __all__ = ["Dropped", "Example", "TaskData", "attack_sample", "load_task"]
 
 @dataclass(frozen=True)
 class Dropped:
-    """How many rows were read and not used, by reason."""
+    """How many rows were read but not used, by reason."""
 
     duplicates: int = 0
     conflicts: int = 0
@@ -33,16 +33,10 @@ class Dropped:
             self.held_out + other.held_out,
         )
 
-    def __str__(self) -> str:
-        return (
-            f"{self.duplicates} duplicates, {self.conflicts} rows of texts with two labels, "
-            f"{self.empty} without text or label, {self.held_out} also held out"
-        )
-
 
 @dataclass(frozen=True)
 class TaskData:
-    """Three disjoint splits. `train` trains, `select` steers the search, `report` is seen once, at the end."""
+    """Three disjoint splits: `train` for training, `select` for the search, `report` only for `confirm`."""
 
     train: tuple[Example, ...]
     select: tuple[Example, ...]
@@ -55,7 +49,7 @@ class TaskData:
     ood: tuple[TwinData, ...] = ()
     """The out-of-distribution twins; their rows are in no split of the task."""
     ood_train: tuple[Example, ...] = ()
-    """Rows of the twins to train on, under the task's labels; only methods that ask for OOD rows see them."""
+    """Training rows of the twins under the task's labels; only methods that ask for OOD rows see them."""
 
     @cached_property
     def fingerprint(self) -> str:
@@ -64,12 +58,17 @@ class TaskData:
 
     @cached_property
     def report_fingerprint(self) -> str:
-        """sha256 of the label names and the report rows, which no search depends on."""
+        """sha256 of the label names and the report rows. No search depends on it."""
         return _fingerprint(self.labels, self.report)
 
 
 def load_task(task: Task, seed: int) -> TaskData:
-    """Read, check and split the rows of a task; the same task and seed give the same splits everywhere."""
+    """Read, check and split the rows of a task. The same task and seed give the same splits on every machine.
+
+    Raises:
+        DataError: rows cannot be read or used, or are too few for the splits.
+        ResourceError: a data set is missing; `Unreachable` if the network is the reason.
+    """
     table, held_table = read_source(task), read_held_out(task)
     names = label_names(table, task)
     rows, dropped = _usable(table, task, names, seed)
@@ -102,7 +101,7 @@ def _planted_rows(task: Task) -> int:
 
 
 def _ood_train(task: Task, data: TaskData, seed: int) -> tuple[Example, ...]:
-    """The training rows of all twins; none has the text of a row that is held out, here or there."""
+    """Return the training rows of all twins, without texts of select and report rows of the task or a twin."""
     measured = (row for twin in data.ood for row in (*twin.select, *twin.report))
     held = [*data.select, *data.report, *measured]
     return tuple(
@@ -114,7 +113,7 @@ def _ood_train(task: Task, data: TaskData, seed: int) -> tuple[Example, ...]:
 
 
 def _with_markers(data: TaskData, planted: Planted, turned: Sequence[Example], seed: int) -> TaskData:
-    """The same splits behind their markers, and the twin in which these mislead."""
+    """Plant the markers in all splits, and add the twin in which the markers mislead."""
     check_markers(planted, data.labels)
     twin, trained = reversed_twin(turned, planted, data.labels, seed)
     return replace(
@@ -128,7 +127,11 @@ def _with_markers(data: TaskData, planted: Planted, turned: Sequence[Example], s
 
 
 def attack_sample(select: Sequence[Example], n: int, seed: int) -> list[tuple[int, Example]]:
-    """A seeded stratified sample of `n` select rows, no two of which are alike, with their positions, in order."""
+    """Return a seeded stratified sample of `n` select rows with their positions, in the order of the rows.
+
+    Raises:
+        DataError: there are fewer than `n` rows.
+    """
     if n > len(select):
         raise DataError(
             f"evaluation.rows asks for {n} attacked rows, but there are {len(select)} select rows. "
@@ -139,14 +142,14 @@ def attack_sample(select: Sequence[Example], n: int, seed: int) -> list[tuple[in
 
 
 def _usable(table: Table, task: Task, names: Sequence[str], seed: int) -> tuple[list[Example], Dropped]:
-    """The rows of a table without duplicates, in the seeded order."""
+    """Return the rows of a table without duplicates in the seeded order, and how many were dropped."""
     rows, empty = examples(table, task, names)
     kept = unique(rows)
     return in_order(kept.rows, seed), Dropped(kept.duplicates, kept.conflicts, empty)
 
 
 def _check_sizes(task: Task, table: Table, rows: Sequence[Example], splits: Sequence[str]) -> None:
-    """Whether the rows suffice for the splits that are taken from them."""
+    """Raise if there are too few rows for the splits that are taken from them."""
     sizes = {"report": task.rows.report, "select": task.rows.select, "train": task.rows.train or 2}
     sizes["reversed"] = _planted_rows(task)
     splits = [split for split in splits if sizes[split]]
@@ -155,8 +158,8 @@ def _check_sizes(task: Task, table: Table, rows: Sequence[Example], splits: Sequ
         asked = " + ".join(f"{sizes[split]} {split}" for split in splits)
         raise DataError(
             f"{table.name}: task.rows asks for {asked} = {wanted} rows, but of the {len(table)} rows read only "
-            f"{len(rows)} can be used: duplicates, texts with two labels and texts that are also held out are left "
-            "out. Lower task.rows or bring more rows."
+            f"{len(rows)} can be used: duplicates, texts with two labels and texts that are also held out are "
+            "dropped. Lower task.rows or add rows."
         )
 
 
@@ -166,7 +169,7 @@ def _check_classes(train: Iterable[Example], names: Sequence[str], table: Table)
     if lacking:
         raise DataError(
             f"{table.name}: no training row has the label {', '.join(map(repr, lacking))}. Add rows of that class, "
-            "take it out of task.labels, or raise task.rows.train."
+            "remove it from task.labels, or raise task.rows.train."
         )
 
 

@@ -1,4 +1,4 @@
-"""One small search over reviews that mean harm, and its pages in a headless Chromium; nothing is left of either."""
+"""One small search over hostile reviews, and its pages in a headless Chromium. Both are cleaned up."""
 
 import os
 import random
@@ -17,7 +17,7 @@ from tests.integration.conftest import ROOT, TAG, left_behind
 from tune_tickets.cli.ui import free_port
 
 ARTIFACTS = "TUNE_TICKETS_TEST_ARTIFACTS"
-"""Names the folder for screenshots; by default test-artifacts/ beside the tests."""
+"""Names the folder for screenshots; by default test-artifacts/ next to the tests."""
 FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
@@ -96,7 +96,7 @@ def chromium() -> str:
 
 @pytest.fixture(scope="package")
 def context(chromium: str, tagged: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator:
-    """A browser with a profile of its own that reaches this machine only."""
+    """A browser with a new profile that can reach only this machine."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:

@@ -1,4 +1,4 @@
-"""The report of a real search, as a reader meets it: from a file, without a network, on a desk, a phone and paper."""
+"""The report of a real search as a reader sees it: from a file, without a network, on screen, phone and paper."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""Results folders written by hand, some of them by somebody who means harm."""
+"""Results folders written by hand, some of them with hostile content."""
 
 import json
 from html.parser import HTMLParser

@@ -1,4 +1,4 @@
-"""The table of the page: titles over the right columns, nothing too wide for paper."""
+"""The table of the page: titles above the right columns, nothing too wide for paper."""
 
 from tests.reports.conftest import BASELINES, make_cost, make_summary, make_trial
 from tune_tickets.reports.page.figures import PAPER_WIDTH, anchor, figure_table, paper_tables

@@ -1,4 +1,4 @@
-"""The page as a parser of HTML sees it: complete, closed to the network, and deaf to hostile text."""
+"""The page as an HTML parser sees it: complete, without network access, and safe against hostile text."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""The Markdown version, read back by a parser of Markdown that is not ours."""
+"""The Markdown version, read by an independent parser."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Points by hand: where they stand, what they are called, what joins them."""
+"""Points by hand: their positions, their names, and the line that joins them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Evidence written out by hand: a search that has something for every picture."""
+"""Evidence written by hand, with data for every picture."""
 
 from tune_tickets.reports.pictures.evidence import (
     Axis,
@@ -94,7 +94,7 @@ def make_epochs(model="t1", title="earlyrobust", aua=(10.0, 20.0, 34.0)):
 
 
 def make_evidence(**changes):
-    """Something for every picture."""
+    """Data for every picture."""
     ood = [
         make_measured(
             f"s{number}",

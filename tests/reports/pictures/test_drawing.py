@@ -48,7 +48,7 @@ def test_a_full_search_has_every_picture(gallery):
 
 
 def beyond(figure):
-    """Headings, labels and legends that do not lie wholly within the figure."""
+    """Return headings, labels and legends that are not completely inside the picture."""
     figure.draw_without_rendering()
     parts = [each.get_texts() for each in figure.findobj(Legend)]
     parts += [(axes.title, axes.xaxis.label, axes.yaxis.label, *axes.texts) for axes in figure.axes]
