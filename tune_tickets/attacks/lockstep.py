@@ -1,7 +1,7 @@
 """Many attacks in lock-step: each runs until it needs a model, then waits; the questions of all are answered at once.
 
-An attack is ordinary TextAttack code that knows nothing of this. It runs in a greenlet, and a `Channel` in the place
-of a model hands its question over. Attacks see the same answers, in the same order, as if each ran alone.
+An attack is ordinary code that does not know this. It runs in a greenlet, and a `Channel` stands in for the model and
+passes its questions on. Attacks see the same answers, in the same order, as if each ran alone.
 """
 
 import logging
@@ -32,7 +32,7 @@ _REMEMBERED = 2**16
 
 
 class Memory(Generic[_Value]):
-    """Answers by question, in one SQLite file. It only ever saves time: whatever is wrong with it, attacks go on."""
+    """Answers by question, in one SQLite file. It only saves time: if it fails, attacks continue without it."""
 
     def __init__(self, path: Path) -> None:
         self._known: dict[bytes, _Value] = {}
@@ -41,7 +41,7 @@ class Memory(Generic[_Value]):
     def answers(
         self, questions: Sequence[tuple[str, ...]], compute: Callable[[list[int]], list[_Value]]
     ) -> list[_Value]:
-        """The answer to each question; `compute` is given the places of those that nobody has asked before."""
+        """Return the answer to each question. `compute` gets the places of the new questions."""
         keys = [_key(question) for question in questions]
         if len(self._known) + len(keys) > _REMEMBERED:
             self._known.clear()
@@ -75,7 +75,7 @@ class Memory(Generic[_Value]):
                 self._give_up(error)
 
     def _give_up(self, error: sqlite3.Error) -> None:
-        _log.warning("the memory of the attacks is not used any more in this process: %s", error)
+        _log.warning("the memory of the attacks is no longer used in this process: %s", error)
         self._disk = None
 
 
@@ -93,7 +93,7 @@ def _opened(path: Path) -> sqlite3.Connection | None:
         disk.execute("CREATE TABLE IF NOT EXISTS answers (key BLOB PRIMARY KEY, value) WITHOUT ROWID")
         return disk
     except (OSError, sqlite3.Error) as error:
-        _log.warning("attacks go on without a memory on disk, %s cannot be used: %s", path, error)
+        _log.warning("attacks continue without a memory on disk, %s cannot be used: %s", path, error)
         return None
 
 
@@ -102,7 +102,7 @@ Text = str | tuple[str, ...]
 _CPU_TOKENS, _FEWEST_TOKENS = 256, 128
 """Tokens a batch may hold on a CPU: more of them are no faster and leave a core idle at the end, fewer are slower."""
 _CPU_OVERHEAD, _GPU_OVERHEAD = 24, 1024
-"""What a batch costs beside its tokens, counted in tokens: a rough figure that decides between padding and batches."""
+"""Cost of a batch in addition to its tokens, in tokens. A rough number that decides between padding and batches."""
 _REMEMBERED_TOKENS = 2**17
 
 _encodings: dict[tuple[str, int], dict[Text, dict[str, list[int]]]] = {}
@@ -207,7 +207,7 @@ def _without_gradients(work: Callable[[_Item], _Result]) -> Callable[[_Item], _R
 
 @cache
 def _single_threads(count: int) -> ThreadPoolExecutor:
-    """Threads in which torch uses one core each; what it uses elsewhere in the process stays as it is."""
+    """Return threads in which torch uses one core each. Other threads of the process keep their setting."""
     together = Barrier(count)
 
     def settle() -> None:
@@ -234,7 +234,7 @@ class Channel(Generic[_Question, _Answer]):
         self.answer = answer
 
     def ask(self, questions: Sequence[_Question]) -> Sequence[_Answer]:
-        """The answers, after all attacks that run beside the caller have asked theirs."""
+        """Return the answers, after all attacks that run at the same time have asked theirs."""
         attack = getcurrent()
         if not questions:
             return []
@@ -309,7 +309,7 @@ class _Attack(greenlet):  # type: ignore[misc]
 
 
 def _answer_all(attacks: Sequence[_Attack]) -> None:
-    """One call per channel for all who wait for it, side by side: one model's last batch leaves cores to the next."""
+    """Make one call per channel for all attacks that wait for it. Channels run in parallel to keep all cores busy."""
     by_channel: dict[int, list[_Attack]] = {}
     for attack in attacks:
         assert attack.asked is not None

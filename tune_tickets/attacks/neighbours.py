@@ -21,7 +21,7 @@ _BATCH = 64
 
 @cache
 def load_encoder(device: torch.device, dtype: torch.dtype = torch.float32) -> "SentenceEncoder":
-    """The encoder of this process on that device; attacks on the same rows share what it has computed."""
+    """Return the encoder of this process on that device. Attacks on the same rows share its embeddings."""
     path = bundled_encoder_path()
     tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)  # type: ignore[no-untyped-call]
     model = AutoModel.from_pretrained(path, local_files_only=True).to(device=device, dtype=dtype)
@@ -86,14 +86,14 @@ _AT_ONCE = 256
 
 
 class Substitutes(Protocol):
-    """Whoever knows what may stand in the place of a word."""
+    """A source of substitutes for a word."""
 
     def of(self, word: str) -> tuple[str, ...]:
         """The substitutes of a lower-case word, nearest first."""
         ...
 
     def prepare(self, words: Iterable[str]) -> None:
-        """Be told which words will be asked for."""
+        """Look up words that will be asked for."""
         ...
 
 
@@ -110,7 +110,7 @@ class ListedNeighbours:
         return tuple(near for near in self._lists.get(word, ()) if near != word and _fits_slot(word, near))
 
     def prepare(self, words: Iterable[str]) -> None:
-        """Nothing: a list is at hand."""
+        """Nothing has to be looked up."""
 
 
 class Neighbours:

@@ -1,4 +1,4 @@
-"""Parts of an attack, as TextAttack wants them: our own, then those of the stock recipes on resolved resources.
+"""Parts of an attack for TextAttack: our own, then those of the stock recipes on resolved resources.
 
 Importing this module imports TextAttack.
 """
@@ -25,7 +25,6 @@ from tune_tickets.errors import ResourceError
 
 import_textattack()
 
-from textattack.attack_recipes import TextFoolerJin2019  # noqa: E402
 from textattack.constraints import Constraint, PreTransformationConstraint  # noqa: E402
 from textattack.constraints.grammaticality import PartOfSpeech  # noqa: E402
 from textattack.constraints.pre_transformation import StopwordModification  # noqa: E402
@@ -108,7 +107,7 @@ UNSEEN: dict[str, Callable[[], Any]] = {
 
 
 class Bugs(CompositeTransformation):  # type: ignore[misc]
-    """Several swaps at once, drawn by row and word: every victim meets the same bugs, whatever it ranks first."""
+    """Several swaps at once, drawn by row and word: every victim gets the same bugs, whatever it ranks first."""
 
     row_seed = 0
 
@@ -120,7 +119,7 @@ class Bugs(CompositeTransformation):  # type: ignore[misc]
 
 
 class ProtectedWords(StopwordModification):  # type: ignore[misc]
-    """Leaves stop words and negations alone, in any case."""
+    """Keeps stop words and negations, whatever their case."""
 
     def __init__(self) -> None:
         super().__init__(stopwords=stop_words())
@@ -157,7 +156,7 @@ class MaxSwaps(Constraint):  # type: ignore[misc]
 
 
 class SentenceSimilarity(Constraint):  # type: ignore[misc]
-    """Keeps changes whose surroundings still mean what they meant in the original text."""
+    """Keeps changes after which the words around them still mean what they meant in the original text."""
 
     def __init__(self, encoder: SentenceEncoder, column: int, min_similarity: float, window: int | None) -> None:
         super().__init__(compare_against_original=True)
@@ -231,7 +230,7 @@ _Embed = Callable[[Sequence[str]], Iterable[torch.Tensor]]
 
 
 class _CounterFitted(WordEmbedding):  # type: ignore[misc]
-    """Counter-fitted vectors without the table of neighbours that the stock class downloads beside them."""
+    """Counter-fitted vectors without the table of neighbours that the stock class downloads as well."""
 
     def nearest_neighbours(self, index: int, topn: int) -> list[int]:
         """The nearest words by Euclidean distance, without the word itself."""
@@ -309,15 +308,6 @@ def universal_encoder() -> _Embed:
     return embed
 
 
-def textfooler_stop_words() -> frozenset[str]:
-    """The list that the stock recipe holds in its code."""
-    constants: list[tuple[str, ...]] = [
-        each for each in TextFoolerJin2019.build.__code__.co_consts if isinstance(each, tuple)
-    ]
-    longest: tuple[str, ...] = max(constants, key=len)
-    return frozenset(longest)
-
-
 @lru_cache(maxsize=2**16)
 def _tags(words: tuple[str, ...]) -> list[str]:
     return pos_tags(words)
@@ -351,7 +341,7 @@ def words_from_text(text: str) -> list[str]:
 
 @contextmanager
 def quick_words() -> Iterator[None]:
-    """Let TextAttack use it; afterwards all is as before."""
+    """Let TextAttack use `words_from_text` inside the context."""
     _attacked_text.words_from_text = words_from_text  # type: ignore[attr-defined]
     try:
         yield

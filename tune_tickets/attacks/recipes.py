@@ -34,6 +34,7 @@ from tune_tickets.errors import ResourceError
 import_textattack()
 
 from textattack import Attack  # noqa: E402
+from textattack.attack_recipes import TextFoolerJin2019  # noqa: E402
 from textattack.constraints.overlap import LevenshteinEditDistance, MaxWordsPerturbed  # noqa: E402
 from textattack.constraints.pre_transformation import RepeatModification, StopwordModification  # noqa: E402
 from textattack.constraints.semantics import WordEmbeddingDistance  # noqa: E402
@@ -205,8 +206,17 @@ def _left_alone(threat: ThreatModel) -> list[Any]:
         return []
     if threat.stop_words == "local":
         return [ProtectedWords()]
-    words = nltk_stop_words() if threat.stop_words == "nltk" else parts.textfooler_stop_words()
+    words = nltk_stop_words() if threat.stop_words == "nltk" else _textfooler_stop_words()
     return [StopwordModification(stopwords=words)]
+
+
+def _textfooler_stop_words() -> frozenset[str]:
+    """Return the list that the stock recipe holds in its code."""
+    constants: list[tuple[str, ...]] = [
+        each for each in TextFoolerJin2019.build.__code__.co_consts if isinstance(each, tuple)
+    ]
+    longest: tuple[str, ...] = max(constants, key=len)
+    return frozenset(longest)
 
 
 def _constraints(victim: Victim, threat: ThreatModel, column: int) -> list[Any]:

@@ -20,7 +20,7 @@ from tune_tickets.offline import OFFLINE_VARIABLE, is_offline
 
 _Members = tuple[str, ...]
 _WHOLE: _Members = ("",)
-"""Stands for a plain file, which is read as it is."""
+"""Stands for a plain file, which is read as a whole."""
 
 _DIGESTS = "digests.json"
 _GZIP = b"\x1f\x8b"
@@ -132,7 +132,7 @@ class Damaged(ResourceError):
     """A fetched resource is not what was fetched."""
 
     def __init__(self, resource: Resource, path: Path) -> None:
-        remedy = f"`tune-tickets fetch {resource.option}` brings it anew"
+        remedy = f"`tune-tickets fetch {resource.option}` downloads it again"
         super().__init__(f"{path} has changed since it was fetched: {remedy}")
         self.path = path
 

@@ -44,7 +44,7 @@ class Resource:
     """The folder that the Debian packages fill."""
     url: str | None = None
     sha256: str | None = None
-    """Of the file behind the URL. None: the sum of the first download is written down and holds from then on."""
+    """Of the file behind the URL. None: the sum of the first download is recorded and checked from then on."""
     hub: str | None = None
     """The hub model it is, where it is one."""
     form: str = ""

@@ -23,16 +23,8 @@ RULES_VERSION = 3
 """Part of every fingerprint. Raise it when the code of the attacks changes what the same parameters do."""
 
 _SETTABLE = (
-    "max_candidates",
-    "min_word_cosine",
-    "min_similarity",
-    "window",
-    "max_modified",
-    "max_words",
-    "max_edits",
-    "slots",
-    "focus",
-    "spare",
+    *("max_candidates", "min_word_cosine", "min_similarity", "window", "max_modified"),
+    *("max_words", "max_edits", "slots", "focus", "spare"),
 )
 """What an experiment may change in a threat model. RobustT Table 6 calls the first ones N, S and M."""
 
