@@ -65,7 +65,7 @@ model: {source: ./model}
 task: {source: ./rows.csv, max_length: 24, rows: {train: 96, select: 32, report: 16}}
 retraining: {epochs: 8, learning_rate: 3.0e-3, batch_size: 8}
 evaluation: {attacks: [deepwordbug/local], rows: 4, probe: {rows: 8}}
-resources: {threads: 1}
+resources: {cpus: 1}
 """  # relative paths: a ticket file says what it was made from
 
 

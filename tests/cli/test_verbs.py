@@ -71,7 +71,7 @@ def test_out_of_reach_of_the_hub_a_plan_says_what_it_could_not_count(tiny_yaml, 
     main_ended(["plan", str(tiny_yaml), "task.source=nobody/nothing", "task.rows.train=null"])
     printed = capsys.readouterr().out
     assert "Stored results are not counted" in printed
-    assert "Not checked: 'nobody/nothing' is neither a file here" in printed
+    assert "Not checked: 'nobody/nothing' is neither a local file" in printed
     assert "8 passes over all training rows" in printed  # 8 epochs of retraining
     assert "<= 2 passes over all training rows" in printed  # 1 epoch of FreeLB with 2 steps
     main_ended(["plan", str(tiny_yaml), "model.source=nobody/nothing"])

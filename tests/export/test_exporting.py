@@ -187,7 +187,7 @@ def test_what_is_no_export_is_never_replaced(make, tmp_path):
     precious.mkdir()
     (precious / "README.md").write_text("my notes")
     for target in (precious, precious / "README.md"):
-        with pytest.raises(ConfigError, match="is no export of a ticket"):
+        with pytest.raises(ConfigError, match="is not an export of a ticket"):
             export_ticket(str(file), "pruned", target, force=True)
     assert (precious / "README.md").read_text() == "my notes"
 

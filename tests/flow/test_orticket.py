@@ -229,7 +229,7 @@ def test_what_does_not_fit_is_refused_before_anything_runs(pipeline_of, yaml):
         pipeline_of("transfer.second.drawing.heads=0.8")
     with pytest.raises(DataError, match="gives 120 texts, and 120 are held out"):
         pipeline_of("method.head.held_out=120")
-    with pytest.raises(ConfigError, match="early_exit looks at the main task alone"):
+    with pytest.raises(ConfigError, match="early_exit only looks at the main task"):
         load_experiment(yaml, ["evaluation.early_exit=true"])
     with pytest.raises(
         ConfigError, match=r"44 rows are to be attacked, more than transfer\.second\.task\.rows\.select"

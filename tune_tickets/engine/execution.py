@@ -29,10 +29,6 @@ class Resources(Protocol):
         """GPUs per stage; fractions share a GPU."""
 
     @property
-    def threads(self) -> int | None:
-        """Threads of torch; None takes the CPUs, rounded up."""
-
-    @property
     def retries(self) -> int:
         """How often a stage is restarted after its worker died."""
 
@@ -141,21 +137,19 @@ def execute(stage: Stage, resources: Resources, store_url: str, note: ProgressNo
     if found is not None:
         return found
     with leased(store, stage, resources.lease_seconds, owner):
-        # Another process may have finished it just before we got the lease.
-        return store.result(stage) or _compute(stage, resources, store, note)
-
-
-def _compute(stage: Stage, resources: Resources, store: Store, note: ProgressNote) -> StageResult:
-    _limit_threads(resources)
-    attempt = store.begin(stage)
-    started = time.perf_counter()
-    # Close while the lease is held: the next process must not find a late checkpoint of ours.
-    with closing(StageContext(stage, resources, store, attempt, note)) as context:
-        output = stage.run(context)
-    result = attempt.finish(output.record, time.perf_counter() - started, output.content)
-    if stage.goal is None:  # other goals of an extensible stage continue from it
-        store.drop_checkpoint(stage)
-    return result
+        found = store.result(stage)
+        if found is not None:  # another process finished it just before we got the lease
+            return found
+        _limit_threads(resources)
+        attempt = store.begin(stage)
+        started = time.perf_counter()
+        # Close while the lease is held: the next process must not find a late checkpoint of ours.
+        with closing(StageContext(stage, resources, store, attempt, note)) as context:
+            output = stage.run(context)
+        result = attempt.finish(output.record, time.perf_counter() - started, output.content)
+        if stage.goal is None:  # other goals of an extensible stage continue from it
+            store.drop_checkpoint(stage)
+        return result
 
 
 def _limit_threads(resources: Resources) -> None:

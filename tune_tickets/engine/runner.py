@@ -57,21 +57,18 @@ class LocalRunner(_OneByOne):
 
     def run(self, stage: Stage, on_record: OnRecord | None = None) -> StageResult:
         """Compute the stage, then replay its history."""
-        try:
-            result = self._execute(stage)
-        except Unreadable as damage:
-            raise lost(Store(self.store_url), damage) or damage from damage
+        result = None
+        while result is None:
+            try:
+                result = execute(stage, self._resources, self.store_url, lambda done, total, records: None)
+            except LeaseHeld:  # another process computes it: wait for its result
+                time.sleep(_WAIT_SECONDS)
+            except Unreadable as damage:
+                raise lost(Store(self.store_url), damage) or damage from damage
         if on_record is not None:
             for record in result.history:
                 on_record(record)
         return result
-
-    def _execute(self, stage: Stage) -> StageResult:
-        while True:
-            try:
-                return execute(stage, self._resources, self.store_url, lambda done, total, records: None)
-            except LeaseHeld:  # another process computes it: wait for its result
-                time.sleep(_WAIT_SECONDS)
 
 
 class NotStored(TicketsError):
