@@ -158,7 +158,7 @@ def test_other_logits_in_onnxruntime_are_an_error_and_leave_nothing(make, monkey
             next(model.classifier.parameters()).copy_(before)
 
     monkeypatch.setattr(onnx_model, "to_onnx", wrong)
-    with pytest.raises(TicketsError, match=r"the logits differ from torch's by .*nothing is written"):
+    with pytest.raises(TicketsError, match=r"the logits of onnxruntime and torch differ by .*nothing was written"):
         export_ticket(str(file), "onnx")
     assert [path.name for path in file.parent.iterdir()] == ["mine.safetensors"]
 

@@ -232,7 +232,7 @@ def test_what_does_not_fit_is_refused_before_anything_runs(pipeline_of, yaml):
     with pytest.raises(ConfigError, match="early_exit only looks at the main task"):
         load_experiment(yaml, ["evaluation.early_exit=true"])
     with pytest.raises(
-        ConfigError, match=r"44 rows are to be attacked, more than transfer\.second\.task\.rows\.select"
+        ConfigError, match=r"44 attacked rows are more than transfer\.second\.task\.rows\.select"
     ):
         load_experiment(yaml, ["evaluation.rows=44"])
     with pytest.raises(ConfigError, match="'task' has a meaning"):
