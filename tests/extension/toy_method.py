@@ -9,9 +9,9 @@ from pydantic import Field
 from tune_tickets.config.section import Ratio
 from tune_tickets.config.training import Drawing
 from tune_tickets.engine.execution import StageContext, StageOutput
-from tune_tickets.engine.stage import Sizes, Stage, StageKey, Work
+from tune_tickets.engine.stage import Stage, StageKey, Work
 from tune_tickets.methods.base import Flow, Method
-from tune_tickets.methods.stages import Draw
+from tune_tickets.methods.stages import Draw, Sizes
 
 
 class ToyMethod(Method):

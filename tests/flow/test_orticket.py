@@ -233,7 +233,7 @@ def test_what_does_not_fit_is_refused_before_anything_runs(pipeline_of, yaml):
         load_experiment(yaml, ["evaluation.early_exit=true"])
     with pytest.raises(ConfigError, match=r"44 attacked rows are more than transfer\.second\.task\.rows\.select"):
         load_experiment(yaml, ["evaluation.rows=44"])
-    with pytest.raises(ConfigError, match="'task' is reserved for method.search_on"):
+    with pytest.raises(ConfigError, match=r"'task' is reserved for method\.search_on"):
         load_experiment(yaml, ["transfer.task={}"])
     with pytest.raises(ConfigError, match=r"method\.rows.*cannot be searched"):
         pipeline_of("method.rows={int: [50, 100]}")

@@ -117,7 +117,7 @@ def method_type(kind: str) -> type[MethodSection]:
         return built_in_methods()[kind]
     for point in entry_points(group=ENTRY_POINTS):
         if point.name == kind:
-            return _checked(point.load(), f"entry point {kind}")
+            return _from_path(point.value)
     known = [*built_in_methods(), *(point.name for point in entry_points(group=ENTRY_POINTS))]
     raise LookupError(", ".join(map(repr, [*known, _MODULE_OF_CLASS])))
 

@@ -72,10 +72,10 @@ def _lookup(described: Described, name: str) -> object:
 
 @cache
 def _by_type(kind: str) -> Family | None:
-    found: type[Family] | None = next((family for family in _BUILT_IN if kind in family.model_types), None)
-    for point in entry_points(group=ENTRY_POINTS, name=kind) if found is None else ():
-        found = _checked(point.load(), f"the entry point {kind!r} of {ENTRY_POINTS}")
-    return None if found is None else found()
+    built_in = next((family for family in _BUILT_IN if kind in family.model_types), None)
+    if built_in is not None:
+        return built_in()
+    return next((_by_path(point.value) for point in entry_points(group=ENTRY_POINTS, name=kind)), None)
 
 
 @cache
@@ -85,12 +85,10 @@ def _by_path(path: str) -> Family:
         found = getattr(import_module(module), name, None)
     except ImportError as error:
         raise ResourceError(
-            f"model.family {path!r}: cannot import {module} ({error}). Install it, or put its folder on PYTHONPATH"
+            f"the model family {path!r}: cannot import {module} ({error}). Install it, or put its folder on PYTHONPATH"
         ) from None
-    return _checked(found, f"model.family {path!r}")()
-
-
-def _checked(found: Any, what: str) -> type[Family]:  # noqa: ANN401 - whatever the name refers to
     if not (isinstance(found, type) and issubclass(found, Family)):
-        raise ResourceError(f"{what} is not a class that derives from tune_tickets.models.families.base.Family")
-    return found
+        raise ResourceError(
+            f"the model family {path!r} is not a class that derives from tune_tickets.models.families.base.Family"
+        )
+    return found()
