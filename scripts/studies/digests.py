@@ -159,6 +159,7 @@ def _stub(settings: Settings) -> World:
         ood_train=key("ood_train"),
         transfers={name: key("data", name) for name in settings.transfer},
         search_texts=keys("corpus"),
+        pooling="mean" if settings.model.source == "bundled" else "first",
     )
 
 

@@ -38,9 +38,9 @@ def exported(tmp_path_factory):
     """Exports a ticket, or gives the export made before: tracing takes seconds. Nobody may change it."""
 
     @cache
-    def export(form, family="bert", columns=("text",), neurons=0.3) -> Exported:
+    def export(form, family="bert", columns=("text",), neurons=0.3, pooling="first") -> Exported:
         folder = tmp_path_factory.mktemp("exported")
-        *_, ticket = made_ticket(family, folder, columns=columns, neurons=neurons)
+        *_, ticket = made_ticket(family, folder, columns=columns, neurons=neurons, pooling=pooling)
         save_ticket(ticket, folder / "mine.safetensors")
         return Exported(folder / "mine.safetensors", ticket, export_ticket(str(folder / "mine.safetensors"), form))
 

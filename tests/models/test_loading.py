@@ -15,10 +15,10 @@ from tune_tickets.tickets.ticket import Ticket, TicketMetadata, save_ticket
 TEXTS = ["the film was good", "a bad plot with bad films", "fine", "dull dull dull dull dull dull dull dull dull dull"]
 
 
-def made_ticket(family, tmp_path, kernel="sdpa", columns=("text",), neurons=0.3):
+def made_ticket(family, tmp_path, kernel="sdpa", columns=("text",), neurons=0.3, pooling="first"):
     """A pruned model, the logits its gated twin gives, and its ticket."""
     save_checkpoint(family, tmp_path / "backbone")
-    source = Model(source=str(tmp_path / "backbone"), attention=kernel)
+    source = Model(source=str(tmp_path / "backbone"), attention=kernel, pooling=pooling)
     model, tokenizer = load_backbone(source, ("neg", "pos"), seed=0)
     mask = draw(*random_scores(2, 4, 24, seed=4), heads=1 / 4, neurons=neurons)
     gates, attachment = gates_for(model)

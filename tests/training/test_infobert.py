@@ -5,10 +5,11 @@ import math
 import pytest
 import torch
 
-from tests.models.tiny import FAMILIES, WIDTH, tiny_batch, tiny_model
+from tests.models.tiny import FAMILIES, WIDTH, tiny_batch, tiny_model, without_labels
 from tests.training.sessions import checkpoint_of
 from tune_tickets.config.training import Adversary, Regulariser
 from tune_tickets.models.families import family_of
+from tune_tickets.models.families.base import POOLING
 from tune_tickets.training.adversary import adversary_of, perturbed
 from tune_tickets.training.batches import Batches, EncodedRows
 from tune_tickets.training.infobert import (
@@ -299,3 +300,20 @@ def test_the_critic_starts_from_its_seed_and_leaves_the_callers_random_numbers_a
     assert torch.equal(torch.rand(1), wanted)
     assert torch.equal(one.hidden.weight, same.hidden.weight)
     assert not torch.equal(one.hidden.weight, other.hidden.weight)
+
+
+@pytest.mark.parametrize("pooling", ["first", "mean"])
+def test_the_global_feature_is_what_the_classifier_reads(pooling):
+    model, critic, loss = setting("bert")
+    if pooling == "mean":
+        model.config.update({POOLING: "mean"})
+        family_of(model).attach_pooling(model)
+    batch, seen = framed("bert"), []
+    critic.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[1]))
+    loss(model, batch).backward()
+    states = model(**without_labels(batch), output_hidden_states=True).hidden_states[-1]
+    lengths = batch["attention_mask"].sum(dim=1).tolist()
+    sentence = [
+        row[:length].mean(dim=0) if pooling == "mean" else row[0] for row, length in zip(states, lengths, strict=True)
+    ]
+    assert (seen[0] - torch.stack(sentence)).abs().max() < 1e-12

@@ -24,12 +24,35 @@ class Model(Section):
         pattern=r"^[\w.]+:\w+$",
         description="`package.module:Class` of a model family outside this package; null: by the type of the model",
     )
+    pooling: Literal["first", "mean", "auto"] = Field(
+        "auto",
+        description="What the classifier reads: the first token, the mean of all tokens, or what the encoder was made "
+        "for (mean for the bundled encoder and sentence encoders that take the mean, else first)",
+    )
+
+    def stage_inputs(self, auto: str | None) -> dict[str, Any]:
+        """This section as an input of a stage, with the pooling that is used. `first` is not written.
+
+        So digests from before this setting existed stay valid.
+
+        Args:
+            auto: The pooling that the encoder was made for; None for a stage that does not pool.
+        """
+        written = self.model_dump(mode="json", exclude={"pooling"})
+        pooling = auto if auto is None or self.pooling == "auto" else self.pooling
+        return written if pooling in (None, "first") else {**written, "pooling": pooling}
+
+    @classmethod
+    def of_stage(cls, inputs: Any) -> "Model":  # noqa: ANN401 - JSON
+        """Read what `stage_inputs` wrote."""
+        return cls.model_validate({"pooling": "first", **inputs})
 
     @model_serializer(mode="wrap")
-    def _without_default_family(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # Digests of stages cover what is written here. The default must not change them.
+    def _without_defaults(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # Digests of stages cover what is written here. The defaults must not change them.
         found: dict[str, Any] = write(self)
-        return {name: value for name, value in found.items() if name != "family" or value is not None}
+        defaults = {"family": None, "pooling": "auto"}
+        return {name: value for name, value in found.items() if name not in defaults or value != defaults[name]}
 
 
 REVERSED = "reversed"

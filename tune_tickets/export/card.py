@@ -12,6 +12,7 @@ from torch import nn
 
 from tune_tickets.config.source import read_yaml
 from tune_tickets.errors import TicketsError
+from tune_tickets.export.mean_pooling import CODE_FILE
 from tune_tickets.export.subject import Subject
 from tune_tickets.models.surgery import count_parameters
 from tune_tickets.reports.attacked import harmless
@@ -35,6 +36,7 @@ from transformers import pipeline
 classifier = pipeline("text-classification", model=".")
 print(classifier({row}, truncation=True))
 """
+MEAN = TRANSFORMERS.replace('model="."', 'model=".", trust_remote_code=True')
 ONNX = """\
 import onnxruntime, transformers
 inputs = transformers.AutoTokenizer.from_pretrained(".")({row}, truncation=True, return_tensors="np")
@@ -42,12 +44,12 @@ print(onnxruntime.InferenceSession("model.onnx").run(["logits"], dict(inputs)))
 """
 
 
-def example(form: str, columns: Sequence[str]) -> str:
+def example(form: str, columns: Sequence[str], reads_mean: bool = False) -> str:
     """Return example code for 'hf', 'pruned' or 'onnx', with one text or a pair."""
     pair = len(columns) == 2
     if form == "hf":
         row = f'{{"text": "{TEXT}", "text_pair": "{SECOND}"}}' if pair else f'"{TEXT}"'
-        return TRANSFORMERS.format(row=row)
+        return (MEAN if reads_mean else TRANSFORMERS).format(row=row)
     if form == "onnx":
         return ONNX.format(row=f'["{TEXT}"], ["{SECOND}"]' if pair else f'["{TEXT}"]')
     return PRUNED.format(row=f'("{TEXT}", "{SECOND}")' if pair else f'"{TEXT}"')
@@ -117,17 +119,22 @@ FORMS = {
     "onnx": "The model without the removed heads and neurons, for any batch and length. The logits are in the "
     "order of `id2label` in `config.json`.",
 }
+_CODE = (
+    f" The classifier reads the mean of all tokens, which no class of transformers does: `{CODE_FILE}` has the code, "
+    "and `trust_remote_code=True` runs it."
+)
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~$-])")
 
 
 def card(subject: Subject, form: str, background: Background) -> str:
     """Return the whole page."""
+    code = _CODE if form == "hf" and subject.reads_mean else ""
     parts = [
         f"---\n{_yaml(_metadata(subject, form, background))}---",
         f"# {escaped(background.experiment or subject.name)}",
         _opening(subject),
-        f"## Use\n\n{FORMS[form]} Run this in the folder, or replace the dot by its path:",
-        f"```python\n{example(form, subject.columns)}```",
+        f"## Use\n\n{FORMS[form]}{code} Run this in the folder, or replace the dot by its path:",
+        f"```python\n{example(form, subject.columns, subject.reads_mean)}```",
         f"It reads {_listed(subject.columns)} and answers {_listed(subject.labels)}; texts longer than "
         f"{subject.max_length} tokens are cut.",
     ]

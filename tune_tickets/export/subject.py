@@ -8,7 +8,9 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from tune_tickets.errors import ConfigError, ResourceError, TicketsError
+from tune_tickets.export.mean_pooling import write_code
 from tune_tickets.models.classifier import load_classifier
+from tune_tickets.models.families.base import POOLING
 from tune_tickets.models.loading import TICKETS, open_ticket, ticket_file
 from tune_tickets.models.surgery import regrow
 from tune_tickets.models.tokenizer import tokenizer_files
@@ -37,6 +39,11 @@ class Subject:
     def columns(self) -> tuple[str, ...]:
         """The text columns it reads. For a classifier that is not a ticket, one is assumed."""
         return self.ticket.metadata.text_columns if self.ticket is not None else ("text",)
+
+    @property
+    def reads_mean(self) -> bool:
+        """Whether the classifier reads the mean of all tokens (`model.pooling: mean`)."""
+        return getattr(self.model.config, POOLING, None) == "mean"
 
     def tokens(self, rows: Sequence[tuple[str, ...]]) -> dict[str, torch.Tensor]:
         """Return rows of texts as inputs of the model."""
@@ -122,6 +129,8 @@ def write_tokenizer(subject: Subject, folder: Path) -> None:
 def write_transformers(subject: Subject, folder: Path) -> None:
     """Write config, weights and tokenizer. The model has full size, with zeros where it was cut.
 
+    Transformers has no class for a classifier on the mean of all tokens: its code is written next to the weights.
+
     Raises:
         ConfigError: It is not a ticket.
         TicketsError: The logits differ from those of the ticket; nothing is written.
@@ -137,3 +146,5 @@ def write_transformers(subject: Subject, folder: Path) -> None:
     name_labels(dense, subject.labels)
     dense.save_pretrained(folder, safe_serialization=True)
     write_tokenizer(subject, folder)
+    if subject.reads_mean:
+        write_code(dense, folder)

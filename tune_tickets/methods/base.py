@@ -107,6 +107,8 @@ class World:
     """The rows of the further tasks, by name."""
     search_texts: dict[str, StageKey] = field(default_factory=dict)
     """The plain texts of searches on masked text, by `method.corpus`."""
+    pooling: str = "first"
+    """What `model.pooling: auto` means for the encoder."""
 
 
 @dataclass
@@ -264,7 +266,7 @@ class Flow:
         """The inputs of a stage that starts from the pre-trained model."""
         return {
             "seed": self.settings.seed if self.training_seed is None else self.training_seed,
-            "model": self.settings.model.model_dump(mode="json"),
+            "model": self.settings.model.stage_inputs(self.world.pooling),
             "model_fingerprint": self.world.model_fingerprint,
             "max_length": self.settings.task.max_length,
         }
@@ -334,7 +336,7 @@ class Flow:
         return Bias(
             bias=bias.model_dump(mode="json"),
             seed=self.settings.seed if bias.folds is not None else None,
-            model=inputs["model"] if embeddings else None,
+            model=self.settings.model.stage_inputs(None) if embeddings else None,
             model_fingerprint=inputs["model_fingerprint"] if embeddings else None,
             data=self.world.data,
             vectors=self.world.vectors[bias.vectors] if bias.reads_file else None,
@@ -487,7 +489,7 @@ def masked_lm_stage(
     """The fitting of a masked language model. Its digest identifies the source of the words of an attack."""
     return FittedMaskedLM(
         seed=seed,
-        model=model.model_dump(mode="json"),
+        model=model.stage_inputs(None),
         model_fingerprint=model_fingerprint,
         masked_lm=fitting.fitting_inputs(),
         corpus=corpus,

@@ -152,7 +152,7 @@ class ModelStage(TrainingStage):
     @property
     def backbone(self) -> Model:
         """The model as its section of the configuration."""
-        return Model.model_validate(self.model)
+        return Model.of_stage(self.model)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from logging import ERROR
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,9 +21,9 @@ from transformers.utils import logging
 from tune_tickets.config.task import Model
 from tune_tickets.errors import ConfigError, ResourceError
 from tune_tickets.models.families import KEY, family_of
-from tune_tickets.models.families.base import Anatomy, Family
+from tune_tickets.models.families.base import MEAN_POOLED, POOLING, Anatomy, Family
 from tune_tickets.models.seeding import derived_seed
-from tune_tickets.models.source import backbone_folder
+from tune_tickets.models.source import backbone_folder, resolved_pooling
 from tune_tickets.models.tokenizer import open_tokenizer
 
 
@@ -79,15 +80,18 @@ def quiet_transformers() -> Iterator[None]:
 def load_config(folder: Path, model: Model, labels: Sequence[str]) -> PretrainedConfig:
     """The configuration of the network to build: that of the backbone, cut to `model.layers`, for these labels.
 
-    It keeps `model.family`, so that `family_of` finds it in the model and in every copy on disk.
+    It keeps `model.family` and the pooling, so that they are found in the model and in every copy on disk.
     """
     try:
-        document = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        family_of(document | _named_family(model))  # its module may register the model with transformers
-        config: PretrainedConfig = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+        family_of(read_document(folder) | _named_family(model))  # its module may register the model with transformers
+        config = read_config(folder)
     except (OSError, ValueError, TypeError) as error:
         raise _unreadable(model, "configuration", error) from error
     config.update(_named_family(model))
+    if (pooling := resolved_pooling(model)) == "mean":
+        config.update({POOLING: pooling})
+    elif hasattr(config, POOLING):
+        delattr(config, POOLING)
     config.id2label = dict(enumerate(labels))
     config.label2id = {label: index for index, label in enumerate(labels)}
     if model.layers is not None:
@@ -97,6 +101,25 @@ def load_config(folder: Path, model: Model, labels: Sequence[str]) -> Pretrained
                 f"set model.layers to {config.num_hidden_layers} or less, or to null for all"
             )
         config.num_hidden_layers = model.layers
+    return config
+
+
+def read_document(folder: Path) -> dict[str, Any]:
+    """The content of config.json; for an exported ticket with mean pooling with the model type that it derives from."""
+    document: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    kind = str(document.get("model_type"))
+    if kind.startswith(MEAN_POOLED):
+        document["model_type"] = kind.removeprefix(MEAN_POOLED)
+        document.pop("auto_map", None)
+    return document
+
+
+def read_config(folder: Path) -> PretrainedConfig:
+    """The configuration of the model in a folder. Code in the folder is never run."""
+    document = read_document(folder)
+    if document.get(POOLING) == "mean":
+        return AutoConfig.for_model(document.pop("model_type"), **document)
+    config: PretrainedConfig = AutoConfig.from_pretrained(folder, trust_remote_code=False)
     return config
 
 
@@ -168,7 +191,9 @@ def empty_network(model: Model, labels: Sequence[str] = ("0", "1")) -> tuple[Pre
     config = load_config(backbone_folder(model), model, labels)
     with torch.device("meta"):
         network: PreTrainedModel = AutoModelForSequenceClassification.from_config(config)  # type: ignore[no-untyped-call]
-    return network, family_of(network)
+    family = family_of(network)
+    family.attach_pooling(network)
+    return network, family
 
 
 def unreadable_markers(model: Model, markers: Sequence[str]) -> tuple[str, ...]:

@@ -1,6 +1,5 @@
 """Trained classifiers from a ticket file, a transformers folder or the hub."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from transformers import AutoModelForSequenceClassification, PreTrainedModel, Pr
 
 from tune_tickets.config.task import Model
 from tune_tickets.errors import ConfigError, DataError, ResourceError
-from tune_tickets.models.backbone import quiet_transformers
+from tune_tickets.models.backbone import quiet_transformers, read_config, read_document
 from tune_tickets.models.families import find_family
 from tune_tickets.models.loading import TICKETS, LoadedTicket, load_ticket, probabilities
 from tune_tickets.models.source import backbone_folder
@@ -75,9 +74,14 @@ def _from_folder(source: str) -> Classifier:
 def _network(source: str, folder: Path) -> PreTrainedModel:
     try:
         # The module of a family may register its model with transformers.
-        family = find_family(json.loads((folder / "config.json").read_text(encoding="utf-8")))
+        family = find_family(read_document(folder))
         model, info = AutoModelForSequenceClassification.from_pretrained(
-            folder, dtype=torch.float32, use_safetensors=True, trust_remote_code=False, output_loading_info=True
+            folder,
+            config=read_config(folder),
+            dtype=torch.float32,
+            use_safetensors=True,
+            trust_remote_code=False,
+            output_loading_info=True,
         )
     except ResourceError:
         raise
@@ -86,15 +90,14 @@ def _network(source: str, folder: Path) -> PreTrainedModel:
         raise ResourceError(
             f"{source}: cannot be read as a text classifier ({reason}); take a complete copy"
         ) from error
-    if info["missing_keys"]:
-        missing = sorted(info["missing_keys"])
+    network: PreTrainedModel = model
+    if family is not None:
+        family.attach_pooling(network)  # a mean-pooled model has no pooler
+    if missing := sorted({*info["missing_keys"]} & {name for name, _ in network.named_parameters()}):
         raise ResourceError(
             f"{source} is no trained classifier: {len(missing)} weights such as {missing[0]} are not in it. "
             "Fine-tune it first, or name a model that was saved with its classifier"
         )
-    network: PreTrainedModel = model
-    if family is not None:
-        family.attach_pooling(network)
     return network
 
 

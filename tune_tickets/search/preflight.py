@@ -35,7 +35,7 @@ from tune_tickets.methods.given import (
 from tune_tickets.models.backbone import inspect_backbone, unreadable_markers
 from tune_tickets.models.families.base import Anatomy
 from tune_tickets.models.loading import given_mask
-from tune_tickets.models.source import backbone_fingerprint
+from tune_tickets.models.source import backbone_fingerprint, resolved_pooling
 from tune_tickets.results.metrics import objective_names
 from tune_tickets.results.objective import falling
 from tune_tickets.results.records import ThreatRecord
@@ -254,6 +254,7 @@ def world_of(experiment: Experiment, seen: Seen) -> World | None:
     return World(
         data=stage_key(rows_stage(seen.data)),
         model_fingerprint=backbone_fingerprint(experiment.settings.model),
+        pooling=resolved_pooling(experiment.settings.model),
         anatomy=asdict(seen.anatomy),
         threats=seen.threats,
         tickets={path: mask_key(mask) for path, mask in seen.masks.items()},

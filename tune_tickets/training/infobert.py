@@ -1,7 +1,8 @@
 """InfoBERT (Wang et al., 2021) as a loss: cross entropy + β x information bottleneck - α x anchored features.
 
 The local features T are the outputs of the embedding layer for the words of a text. The global feature Z is the output
-of the last layer for the first token. An adversary perturbs both, like the logits.
+of the last layer for the first token, or with mean pooling the mean over all tokens. An adversary perturbs both, like
+the logits.
 """
 
 import math
@@ -12,6 +13,7 @@ from torch.nn import functional
 from transformers import PreTrainedModel
 
 from tune_tickets.config.training import Debiasing, Regulariser
+from tune_tickets.models.families import family_of
 from tune_tickets.models.seeding import derived_seed
 from tune_tickets.training.batches import Batch, model_inputs
 from tune_tickets.training.losses import TaskLoss
@@ -32,7 +34,8 @@ class InfoBert:
         """The loss of one pass."""
         settings = self._settings
         output = model(**model_inputs(batch), output_hidden_states=True)
-        local, sentence = output.hidden_states[0], output.hidden_states[-1][:, 0]
+        local = output.hidden_states[0]
+        sentence = family_of(model).text_vectors(model, output.hidden_states[-1], batch["attention_mask"])
         words = word_mask(batch, self._frame)
         task = self._task.of_logits(output.logits, batch)
         loss = task

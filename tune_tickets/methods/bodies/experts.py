@@ -75,7 +75,7 @@ def _vectors(context: StageContext, settings: BiasModel, rows: TaskRows) -> Word
     if settings.reads_file:
         return load_vectors(context)
     words = sorted(task_words((*rows.train, *rows.select)))
-    found = input_embeddings(Model.model_validate(context.inputs["model"]), words)
+    found = input_embeddings(Model.of_stage(context.inputs["model"]), words)
     if not found:
         raise DataError(
             "the vocabulary of the encoder has none of the words of the task, so its input embeddings cannot measure "

@@ -37,7 +37,7 @@ def run(context: StageContext) -> StageOutput:
     """Fit a head unless the checkpoint has one, measure it, store the model as a transformers folder."""
     inputs = context.inputs
     settings = Fitting.model_validate(inputs["masked_lm"])
-    backbone = load_masked_lm_backbone(Model.model_validate(inputs["model"]), inputs["seed"])
+    backbone = load_masked_lm_backbone(Model.of_stage(inputs["model"]), inputs["seed"])
     model, tokenizer = backbone.model, backbone.tokenizer
     model.to(device_of(context.resources))  # type: ignore[arg-type]
     texts = load_corpus(context)

@@ -29,7 +29,7 @@ def encode_rows(tokenizer: PreTrainedTokenizerBase, rows: Sequence[Example], max
 def load_start(context: StageContext, labels: Sequence[str]) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """The pre-trained model with its seeded classifier, on the CPU; with the weights of the upstream role `weights`."""
     inputs = context.inputs
-    model, tokenizer = load_backbone(Model.model_validate(inputs["model"]), labels, inputs["seed"])
+    model, tokenizer = load_backbone(Model.of_stage(inputs["model"]), labels, inputs["seed"])
     if "weights" in context.stage.upstream:
         given = context.upstream("weights")
         if TICKET_FILE in given.files:

@@ -18,6 +18,11 @@ from tune_tickets.tickets.survival import Place, Units
 Batch = dict[str, Tensor]
 Pool = Callable[[Tensor, Tensor], Tensor]
 """From states [rows, tokens, width] and the attention mask [rows, tokens] to one vector per text [rows, width]."""
+POOLING = "tune_tickets_pooling"
+"""Configurations of mean-pooled models have the value `mean` under this name, also in ticket files and exports."""
+MEAN_POOLED = "mean_pooled_"
+"""Model types of exported transformers folders with mean pooling start with it. Plain transformers does not know such a
+type. So it asks for trust_remote_code, and never reads the weights as those of a model that reads the first token."""
 
 
 @dataclass(frozen=True)
@@ -180,21 +185,33 @@ class Family(ABC):
     def pooling(self, config: PretrainedConfig) -> Pool | None:
         """How the states of the last layer become one vector per text; None: as the model itself does it.
 
-        This is the only place. Training, attacks, exports and loaded tickets use it through `attach_pooling` and
-        `classify`.
+        This is the only place. Training, attacks, exports and loaded tickets use it through `attach_pooling`,
+        `text_vectors` and `classify`. The configuration has what `model.pooling` was resolved to.
         """
-        return None
+        return mean_of_tokens if getattr(config, POOLING, "first") == "mean" else None
 
     def attach_pooling(self, model: PreTrainedModel) -> None:
-        """Make the forward pass of a new classifier use `pooling`."""
+        """Make the forward pass of a new classifier use `pooling`.
+
+        With the mean of all tokens the pooler is removed. It was trained for the first token, and weights that nothing
+        uses would count as parameters.
+        """
         pool = self.pooling(model.config)
-        if pool is not None:
-            model.base_model.register_forward_hook(PooledForward(pool, self.pooler(model)), with_kwargs=True)
+        if pool is None:
+            return
+        if pool is mean_of_tokens:
+            _drop(model, self.pooler(model))
+        model.base_model.register_forward_hook(PooledForward(pool, self.pooler(model)), with_kwargs=True)
+
+    def text_vectors(self, model: PreTrainedModel, states: Tensor, mask: Tensor) -> Tensor:
+        """One vector per text from the states of the last layer: what pooler and classifier read."""
+        pool = self.pooling(model.config)
+        return states[:, 0] if pool is None else pool(states, mask)
 
     def classify(self, model: PreTrainedModel, states: Tensor, mask: Tensor) -> Tensor:
         """The scores per class from the states of the last layer, of which the classifier reads the first token."""
-        pool, pooler, classifier = self.pooling(model.config), self.pooler(model), self.classifier(model)
-        states = states if pool is None else pool(states, mask).unsqueeze(1)
+        pooler, classifier = self.pooler(model), self.classifier(model)
+        states = self.text_vectors(model, states, mask).unsqueeze(1)
         assert classifier is not None
         logits: Tensor = classifier(states if pooler is None else pooler(states))
         return logits
@@ -219,6 +236,20 @@ class Family(ABC):
         return bias
 
 
+def mean_of_tokens(states: Tensor, mask: Tensor) -> Tensor:
+    """The mean of the states of all tokens that are not padding."""
+    weights = mask.unsqueeze(-1).to(states.dtype)
+    return (states * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
+
+
+class FirstState(nn.Module):
+    """A pooler without weights: returns the first state of each text."""
+
+    def forward(self, states: Tensor) -> Tensor:
+        """From [rows, tokens, width] to [rows, width]. BigBird picks the first state itself."""
+        return states[:, 0] if states.ndim == 3 else states
+
+
 class PooledForward:
     """A forward hook of an encoder: puts one vector per text where the classifier reads the first token."""
 
@@ -233,6 +264,12 @@ class PooledForward:
         if self._pooler is not None:
             output.pooler_output = self._pooler(output.last_hidden_state)
         return output
+
+
+def _drop(model: PreTrainedModel, pooler: nn.Module | None) -> None:
+    for name, module in list(model.named_modules()):
+        if module is pooler:
+            model.set_submodule(name, FirstState())
 
 
 def _linears(module: nn.Module | None) -> list[nn.Linear]:
