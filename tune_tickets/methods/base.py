@@ -13,7 +13,7 @@ from tune_tickets.config import Settings
 from tune_tickets.config.evaluation import Fitting
 from tune_tickets.config.method import MethodSection
 from tune_tickets.config.task import Model
-from tune_tickets.config.training import Ablation, Debiasing, Drawing, Retraining
+from tune_tickets.config.training import Ablation, Adversary, Debiasing, Drawing, Retraining
 from tune_tickets.engine.quarantine import Lost
 from tune_tickets.engine.runner import OnRecord, Runner, unheard
 from tune_tickets.engine.stage import Stage, StageKey, StageResult
@@ -28,6 +28,7 @@ from tune_tickets.methods.stages import (
     FittedMaskedLM,
     Ood,
     Retrain,
+    Substitutes,
     Teacher,
     epoch_file,
 )
@@ -107,6 +108,8 @@ class World:
     """The rows of the further tasks, by name."""
     search_texts: dict[str, StageKey] = field(default_factory=dict)
     """The plain texts of searches on masked text, by `method.corpus`."""
+    sources: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """The identities of the sources of substitutes that an adversary may train with, by name."""
 
 
 @dataclass
@@ -201,6 +204,7 @@ class Flow:
             retrain_digest=trained.key.digest,
             draw_digest=ticket.digest if ticket is not None else None,
             mask=ticket.content if ticket is not None else None,
+            notes=self._seen_in_training(ticket),
         )
         attacks = self._under_attack(trained, evaluated, unattacked, rival)
         return unattacked.model_copy(update={"attacks": attacks})
@@ -299,12 +303,25 @@ class Flow:
             data=self.world.data,
             draw=ticket,
             **self.experts(retraining.debiasing),
+            substitutes=self.substitutes(retraining.adversary),
         )
 
     def experts(self, debiasing: Debiasing) -> dict[str, Any]:
         """Run the stages whose predictions a loss reads. Returns their keys by role: none for plain cross entropy."""
         stages = {"bias": self._bias, "teacher": self._teacher}
         return {role: self.run(stages[role](debiasing), unheard).key for role in debiasing.experts}
+
+    def substitutes(self, adversary: Adversary, data: StageKey | None = None) -> StageKey | None:
+        """Run the stage whose substitutes an adversary reads. Returns its key; None for other kinds of adversary.
+
+        Args:
+            adversary: of a training on labelled rows.
+            data: the rows, if they are not those of the task.
+        """
+        if not adversary.reads_substitutes:
+            return None
+        stage = Substitutes(source=self.world.sources[adversary.source], data=data or self.world.data)
+        return self.run(stage, unheard).key
 
     def masked_lm(self, model: Model, fitting: Fitting, corpus: StageKey) -> FittedMaskedLM:
         """A masked language model on the backbone, fitted on plain texts if it has no head."""
@@ -363,6 +380,16 @@ class Flow:
         batch_size, twins = self.settings.evaluation.batch_size, self.world.twins.values()
         stages = [Ood(eval_batch_size=batch_size, twin=twin, retrain=trained.key) for twin in twins]
         return tuple(OodFigures.model_validate(result.record["ood"]) for result in self.run_all(stages))
+
+    def _seen_in_training(self, ticket: StageKey | None) -> tuple[str, ...]:
+        """A note if the model was trained on the substitutes of attacks that measure it."""
+        adversaries = [self.settings.retraining.adversary] if ticket is None or self.method.retrained else []
+        if ticket is not None and isinstance(own := getattr(self.method, "adversary", None), Adversary):
+            adversaries.append(own)
+        trained = {adversary.source for adversary in adversaries if adversary.reads_substitutes}
+        words = {word for source in trained for word in str(self.world.sources[source].get("words")).split("+")}
+        seen = [threat.name for threat in self.world.threats if words & set(threat.sources)]
+        return (f"trained on the substitutes of {', '.join(seen)}",) if seen else ()
 
     def _under_attack(
         self, trained: StageResult, evaluated: StageResult, unattacked: Outcome, rival: Rival | None

@@ -23,6 +23,7 @@ MASK_FILE = "mask.safetensors"
 SCORES_FILE = "scores.safetensors"
 TRAJECTORY_FILE = "trajectory.safetensors"
 ATTACKED_FILE = "attacked.parquet"
+SUBSTITUTES_FILE = "substitutes.json"
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def training_work(
     if sizes.train is None:
         return Work(f"{prefix}{epochs * passes:g} passes over all training rows")
     steps = steps_of(epochs, batch_size, sizes.train)
-    return Work(f"{prefix}{steps * passes} passes of {batch_size} rows", epochs * passes * sizes.train)
+    return Work(f"{prefix}{round(steps * passes)} passes of {batch_size} rows", epochs * passes * sizes.train)
 
 
 def twins_text(sizes: Sizes) -> str:
@@ -223,6 +224,7 @@ class Retrain(ModelStage):
     weights: StageKey | None = None
     bias: StageKey | None = None
     teacher: StageKey | None = None
+    substitutes: StageKey | None = None
 
     def run(self, context: StageContext) -> StageOutput:
         """Train the ticket and keep it."""
@@ -295,6 +297,25 @@ class Bias(Stage):
     def work(self, sizes: Sizes) -> Work:
         """A small model."""
         return Work("logistic regression")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Substitutes(Stage):
+    """The substitutes of every word of the training rows. All trainings that rewrite texts share them."""
+
+    name: ClassVar[str] = "substitutes"
+    source: dict[str, Any]
+    data: StageKey
+
+    def run(self, context: StageContext) -> StageOutput:
+        """Look up all words."""
+        from tune_tickets.methods.bodies.substitutes import run
+
+        return run(context)
+
+    def work(self, sizes: Sizes) -> Work:
+        """One look per word."""
+        return Work("substitutes of the words of the training rows")
 
 
 @dataclass(frozen=True, kw_only=True)
