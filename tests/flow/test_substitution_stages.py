@@ -11,6 +11,7 @@ from tune_tickets.config import load_experiment
 from tune_tickets.config.training import Adversary, Retraining
 from tune_tickets.engine.runner import LocalRunner
 from tune_tickets.engine.store import Store
+from tune_tickets.methods.attacking import trained_on
 from tune_tickets.methods.base import Flow
 from tune_tickets.methods.earlyrobust import EarlyRobust
 from tune_tickets.methods.imp import Imp
@@ -18,6 +19,7 @@ from tune_tickets.methods.robustt import RobustT
 from tune_tickets.search.preflight import preflight
 
 SUBSTITUTION = {"kind": "substitution", "tries": 2}
+ADVERSARY = Adversary(**SUBSTITUTION)
 METHODS: dict[str, tuple[object, Callable[[Flow], None]]] = {
     "retrain": (None, train),
     "search": (EarlyRobust(batch_size=16, gamma=0.0, adversary=SUBSTITUTION), find),
@@ -65,9 +67,6 @@ def test_one_table_serves_all_trainings(experiment, world, store_url):
     assert len({stage.digest for stage in tables}) == 1
 
 
-ADVERSARY = Adversary(**SUBSTITUTION)
-
-
 def test_other_kinds_ask_for_no_table(experiment, world, store_url):
     for adversary in (Adversary(), Adversary(kind="substitution", source="none")):
         pipeline = Flow(experiment.settings, world, LocalRunner(store_url, experiment.settings.resources))
@@ -98,7 +97,7 @@ def test_a_model_measured_by_what_it_was_trained_on_is_marked(threats, note, tin
     world = preflight(experiment, Store(str(tmp_path)))
     trained = changed(experiment.settings, "retrain")
     found = [
-        Flow(settings, world, LocalRunner(str(tmp_path), settings.resources))._seen_in_training(None)
-        for settings in (trained, experiment.settings)
+        trained_on(settings, world.sources, world.threats, whole)
+        for settings, whole in ((trained, True), (trained, False), (experiment.settings, False))
     ]
-    assert found == [note, ()]
+    assert found == [note, note, ()]

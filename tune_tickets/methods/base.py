@@ -17,7 +17,7 @@ from tune_tickets.config.training import Ablation, Adversary, Debiasing, Drawing
 from tune_tickets.engine.quarantine import Lost
 from tune_tickets.engine.runner import OnRecord, Runner, unheard
 from tune_tickets.engine.stage import Stage, StageKey, StageResult
-from tune_tickets.methods.attacking import Beaten, ShardedAttack, best_possible, bounds
+from tune_tickets.methods.attacking import Beaten, ShardedAttack, best_possible, bounds, trained_on
 from tune_tickets.methods.stages import (
     TICKET_FILE,
     Attack,
@@ -31,6 +31,8 @@ from tune_tickets.methods.stages import (
     Substitutes,
     Teacher,
     epoch_file,
+    masked_lm_model,
+    masked_lm_stage,
 )
 from tune_tickets.results.records import (
     AttackFigures,
@@ -204,7 +206,7 @@ class Flow:
             retrain_digest=trained.key.digest,
             draw_digest=ticket.digest if ticket is not None else None,
             mask=ticket.content if ticket is not None else None,
-            notes=self._seen_in_training(ticket),
+            notes=trained_on(self.settings, self.world.sources, self.world.threats, whole=ticket is None),
         )
         attacks = self._under_attack(trained, evaluated, unattacked, rival)
         return unattacked.model_copy(update={"attacks": attacks})
@@ -381,16 +383,6 @@ class Flow:
         stages = [Ood(eval_batch_size=batch_size, twin=twin, retrain=trained.key) for twin in twins]
         return tuple(OodFigures.model_validate(result.record["ood"]) for result in self.run_all(stages))
 
-    def _seen_in_training(self, ticket: StageKey | None) -> tuple[str, ...]:
-        """A note if the model was trained on the substitutes of attacks that measure it."""
-        adversaries = [self.settings.retraining.adversary] if ticket is None or self.method.retrained else []
-        if ticket is not None and isinstance(own := getattr(self.method, "adversary", None), Adversary):
-            adversaries.append(own)
-        trained = {adversary.source for adversary in adversaries if adversary.reads_substitutes}
-        words = {word for source in trained for word in str(self.world.sources[source].get("words")).split("+")}
-        seen = [threat.name for threat in self.world.threats if words & set(threat.sources)]
-        return (f"trained on the substitutes of {', '.join(seen)}",) if seen else ()
-
     def _under_attack(
         self, trained: StageResult, evaluated: StageResult, unattacked: Outcome, rival: Rival | None
     ) -> tuple[AttackFigures, ...]:
@@ -500,25 +492,6 @@ class Flow:
                 figures=result.record.get("figures", {}),
             )
         )
-
-
-def masked_lm_model(settings: Settings) -> Model:
-    """The backbone of the masked language model of attacks: that of the experiment, possibly with fewer layers."""
-    layers = settings.evaluation.masked_lm.layers
-    return settings.model if layers is None else settings.model.model_copy(update={"layers": layers})
-
-
-def masked_lm_stage(
-    seed: int, model: Model, model_fingerprint: str, fitting: Fitting, corpus: StageKey
-) -> FittedMaskedLM:
-    """The fitting of a masked language model. Its digest identifies the source of the words of an attack."""
-    return FittedMaskedLM(
-        seed=seed,
-        model=model.model_dump(mode="json"),
-        model_fingerprint=model_fingerprint,
-        masked_lm=fitting.fitting_inputs(),
-        corpus=corpus,
-    )
 
 
 def _sha256(result: StageResult, file: str) -> str:

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from tune_tickets.config import Settings
+from tune_tickets.config.evaluation import Fitting
 from tune_tickets.config.task import Model
 from tune_tickets.config.training import Adversary, Retraining
 from tune_tickets.engine.execution import StageContext, StageOutput
@@ -423,6 +425,25 @@ class FittedMaskedLM(Stage):
     def foreseen(self) -> dict[str, Any]:
         """A fitted model."""
         return {"fitted": True, "texts": 1, "top1": 0.0, "top10": 0.0}
+
+
+def masked_lm_model(settings: Settings) -> Model:
+    """The backbone of the masked language model of attacks: that of the experiment, possibly with fewer layers."""
+    layers = settings.evaluation.masked_lm.layers
+    return settings.model if layers is None else settings.model.model_copy(update={"layers": layers})
+
+
+def masked_lm_stage(
+    seed: int, model: Model, model_fingerprint: str, fitting: Fitting, corpus: StageKey
+) -> FittedMaskedLM:
+    """The fitting of a masked language model. Its digest identifies the source of the words of an attack."""
+    return FittedMaskedLM(
+        seed=seed,
+        model=model.model_dump(mode="json"),
+        model_fingerprint=model_fingerprint,
+        masked_lm=fitting.fitting_inputs(),
+        corpus=corpus,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ from tune_tickets.data.task import TaskData, load_task
 from tune_tickets.engine.stage import Stage, StageKey
 from tune_tickets.engine.store import Store
 from tune_tickets.errors import ConfigError, ResourceError, Unreachable
-from tune_tickets.methods.base import World, masked_lm_model, masked_lm_stage
+from tune_tickets.methods.base import World
 from tune_tickets.methods.given import (
     corpus_stage,
     corpus_texts,
@@ -34,6 +34,7 @@ from tune_tickets.methods.given import (
     twin_stage,
     vectors_stage,
 )
+from tune_tickets.methods.stages import masked_lm_model, masked_lm_stage
 from tune_tickets.models.backbone import inspect_backbone, unreadable_markers
 from tune_tickets.models.families.base import Anatomy
 from tune_tickets.models.loading import given_mask

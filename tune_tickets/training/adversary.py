@@ -157,7 +157,7 @@ class Substitution(Plain):
         losses = torch.empty(len(found))
         model.train(False)
         # Texts of similar length together, as many as a training step has rows.
-        for part in encoded.lengths.argsort(stable=True).split(len(labels)):
+        for part in torch.split(encoded.lengths.argsort(stable=True), len(labels)):
             logits = logits_of(model, encoded.batch(part, labels.device))
             wanted = labels[torch.tensor(places)[part].to(labels.device)]
             losses[part] = nn.functional.cross_entropy(logits, wanted, reduction="none").float().cpu()
