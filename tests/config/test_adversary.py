@@ -36,8 +36,22 @@ def test_settings_of_other_kinds_have_no_effect():
     assert RobustT(adversary={"kind": "substitution"}).adversary == Adversary(kind="substitution")
 
 
+def test_freelb_plus_plus_takes_more_steps_and_has_no_ball():
+    found = Adversary(kind="freelb++", max_norm=0.3, step_size=0.1)
+    assert found.model_dump(mode="json") == {"kind": "freelb++", **MOVING, "steps": 30, "step_size": 0.1}
+    assert found.passes == 30
+    assert Adversary(kind="freelb++", steps=10).passes == 10
+    assert RobustT(adversary={"kind": "freelb++"}).adversary == Adversary(kind="freelb++")
+    assert RobustT(adversary={"kind": "freelb"}).adversary.steps == 3
+
+
 def test_what_is_written_is_read_again():
-    for one in (Adversary(kind="substitution", tries=2), Adversary(kind="substitution", source="none"), Adversary()):
+    for one in (
+        Adversary(kind="substitution", tries=2),
+        Adversary(kind="substitution", source="none"),
+        Adversary(),
+        Adversary(kind="freelb++"),
+    ):
         assert Adversary.model_validate(one.model_dump(mode="json")) == one
 
 

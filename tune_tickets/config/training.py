@@ -8,7 +8,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 from tune_tickets.config.section import LearningRate, Ratio, Section
 from tune_tickets.errors import ConfigError
 
-ADVERSARIES = {"pgd": "PGD", "freelb": "FreeLB", "substitution": "Substitution"}
+ADVERSARIES = {"pgd": "PGD", "freelb": "FreeLB", "freelb++": "FreeLB++", "substitution": "Substitution"}
 """As the papers write them."""
 _REWRITING = frozenset({"tries", "source", "word_share", "slip_share", "clean_share"})
 """Settings of the adversary that rewrites texts."""
@@ -23,9 +23,10 @@ LOSSES = {"poe": "PoE", "reweight": "reweighting", "confidence": "confidence"}
 class Adversary(Section):
     """Adversarial training: how the inner maximisation is solved. Defaults: EarlyRobust Table 6, SST-2."""
 
-    kind: Literal["freelb", "pgd", "substitution", "none"] = Field(
+    kind: Literal["freelb", "freelb++", "pgd", "substitution", "none"] = Field(
         "freelb",
-        description="freelb: gradients accumulate over the steps; pgd: one backward at the worst case; "
+        description="freelb: gradients accumulate over the steps; freelb++: the same without a ball, 30 steps unless "
+        "written; pgd: one backward at the worst case; "
         "substitution: the worst of some rewritten texts; none: off",
     )
     steps: int = Field(5, ge=1, le=100, description="K, passes (freelb) or ascent steps (pgd)")
@@ -61,7 +62,7 @@ class Adversary(Section):
         """
         if self.kind == "substitution":
             return 1 + (1 - self.clean_share) * self.tries / 3
-        return {"none": 1, "freelb": self.steps, "pgd": self.steps + 1}[self.kind]
+        return {"none": 1, "pgd": self.steps + 1}.get(self.kind, self.steps)
 
     @property
     def reads_substitutes(self) -> bool:
@@ -79,6 +80,8 @@ class Adversary(Section):
             return {"kind": "none"}
         dropped = _MOVING if kind == "substitution" else _REWRITING
         kept = {key: value for key, value in data.items() if key not in dropped}
+        if kind == "freelb++":  # Li et al., 2021: more steps, no ball
+            kept = {"steps": 30, **{key: value for key, value in kept.items() if key != "max_norm"}}
         return {**kept, "word_share": 0.0} if kept.get("source") == NO_WORDS else kept
 
     @model_validator(mode="after")

@@ -165,7 +165,13 @@ class Substitution(Plain):
         return losses.tolist()
 
 
-_KINDS: dict[str, type[Plain]] = {"none": Plain, "pgd": Pgd, "freelb": FreeLB, "substitution": Substitution}
+_KINDS: dict[str, type[Plain]] = {
+    "none": Plain,
+    "pgd": Pgd,
+    "freelb": FreeLB,
+    "freelb++": FreeLB,  # its settings make the difference
+    "substitution": Substitution,
+}
 
 
 def adversary_of(settings: Adversary, texts: RowTexts | None = None) -> Plain:

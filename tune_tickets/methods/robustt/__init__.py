@@ -22,7 +22,7 @@ class RobustT(Method, Optimisation):
     """Robust tickets by hard-concrete masks over a fine-tuned model. Defaults: RobustT Table 7, SST-2."""
 
     kind: Literal["robustt"] = "robustt"
-    adversary: Annotated[Adversary, with_defaults(_MASK_ADVERSARY)] = Field(
+    adversary: Annotated[Adversary, with_defaults(_MASK_ADVERSARY, unless="freelb++")] = Field(
         default_factory=lambda: Adversary(**_MASK_ADVERSARY),
         description="Adversary of the mask training; kind none is the ablation. Unless written, 3 steps of 0.03",
     )
