@@ -19,6 +19,9 @@ def debiased(loss):
         ({"method": {"kind": "finetune"}}, "finetune"),
         ({"method": {"kind": "finetune"}, "retraining": {"adversary": {"kind": "pgd"}}}, "PGD"),
         ({"method": {"kind": "finetune"}, "retraining": {"adversary": {"kind": "freelb"}}}, "FreeLB"),
+        ({"method": {"kind": "finetune"}, "retraining": {"adversary": {"kind": "substitution"}}}, "Substitution"),
+        ({"method": {"kind": "finetune"}, "retraining": {"adversary": {"kind": "freelb++"}}}, "FreeLB++"),
+        ({"method": {"kind": "imp", "adversary": {"kind": "substitution"}}}, "imp, Substitution rounds"),
         ({"method": {"kind": "finetune"}, "retraining": {"regulariser": {"kind": "infobert"}}}, "InfoBERT"),
         (
             {

@@ -16,6 +16,7 @@ SETTINGS = [
     Adversary(kind="freelb", steps=3, step_size=0.05, initial_magnitude=0.02, norm="linf"),
     Adversary(kind="freelb", steps=3, step_size=0.05, initial_magnitude=0.02, norm="linf", max_norm=0.06),
     Adversary(kind="freelb", steps=1, step_size=0.3, initial_magnitude=0.0),
+    Adversary(kind="freelb++", steps=6, step_size=0.3, initial_magnitude=0.2),
 ]
 
 

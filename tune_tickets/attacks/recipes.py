@@ -1,18 +1,17 @@
 """Threat models that TextAttack runs: its search, our goal, parts and resources. Importing this imports TextAttack."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import torch
 
 from tune_tickets.attacks import parts
 from tune_tickets.attacks.masked_words import MaskedLM, MaskedWords
-from tune_tickets.attacks.neighbours import ListedNeighbours, Neighbours, Union, is_substitute, load_encoder
+from tune_tickets.attacks.neighbours import ListedNeighbours, is_substitute, load_encoder
 from tune_tickets.attacks.parts import (
     Bugs,
     LookalikeSwap,
@@ -24,11 +23,11 @@ from tune_tickets.attacks.parts import (
     quick_words,
 )
 from tune_tickets.attacks.records import Found, Status, Tally
+from tune_tickets.attacks.substitutes import neighbours, union_of
 from tune_tickets.attacks.threat import ThreatModel
 from tune_tickets.attacks.toolkit import import_textattack
 from tune_tickets.attacks.victim import Victim, margins
 from tune_tickets.attacks.word_resources import neighbour_lists, nltk_stop_words
-from tune_tickets.attacks.word_rules import word_forms
 from tune_tickets.errors import ResourceError
 
 import_textattack()
@@ -55,8 +54,6 @@ ModelWrapper.register(Victim)
 _UNSPLIT = 2**30  # the victim makes its own batches, sorted by length
 _REMEMBERED = 2**10
 """Entries in the caches of one attack. Stock has far more, allocated for every example."""
-_CONSIDERED = 400
-"""Nearest words from which the 50 of a union are taken."""
 _MASKED_LM_WORDS = 8
 """Words of a masked language model next to other sources, as in bert-attack/minilm."""
 
@@ -280,21 +277,12 @@ def _words(victim: Victim, threat: ThreatModel, masked_lm: MaskedLM | None) -> A
         return WordSwapEmbedding(max_candidates=count, embedding=parts.counter_fitted_embedding())
     if threat.words == "cf8":
         return NeighbourSwap(ListedNeighbours(neighbour_lists()), count)
-    return NeighbourSwap(_neighbours(victim.model.device, threat.min_word_cosine or 0.0), count)
+    return NeighbourSwap(neighbours(victim.model.device, threat.min_word_cosine or 0.0), count)
 
 
 def _union(victim: Victim, threat: ThreatModel, masked_lm: MaskedLM | None) -> Any:  # noqa: ANN401
     """Return the substitutes of all sources. Opposites are kept out, whichever source proposes them."""
-    listed: list[Callable[[str], Iterable[str]]] = []
-    if "inflections" in threat.sources:
-        listed.append(word_forms)
-    if "wordnet" in threat.sources:
-        listed.append(parts.WordNetSwap()._get_replacement_words)
-    if "cf8" in threat.sources:
-        lists = neighbour_lists()
-        listed.append(lambda word: lists.get(word, ()))
-    near = _neighbours(victim.model.device, threat.min_word_cosine or 0.0, _CONSIDERED)
-    swap = NeighbourSwap(Union(near, threat.max_candidates or 0, listed))
+    swap = NeighbourSwap(union_of(threat, victim.model.device))
     if "masked-lm" not in threat.sources:
         return swap
     return CompositeTransformation([swap, MaskedWords(_given(masked_lm, threat), _MASKED_LM_WORDS, is_substitute)])
@@ -316,8 +304,3 @@ def _bugs(words: Any) -> list[Any]:  # noqa: ANN401 - textattack.WordSwap
         LookalikeSwap(),
         words,
     ]
-
-
-@cache
-def _neighbours(device: torch.device, min_cosine: float, considered: int = 100) -> Neighbours:
-    return Neighbours(load_encoder(device), min_cosine, considered)

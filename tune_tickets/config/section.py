@@ -22,11 +22,13 @@ def parse_fraction(value: Any) -> Any:  # noqa: ANN401 - any YAML value
     return value
 
 
-def with_defaults(defaults: dict[str, Any]) -> BeforeValidator:
-    """Return a validator that gives a section other defaults at one place of the file."""
+def with_defaults(defaults: dict[str, Any], unless: str | None = None) -> BeforeValidator:
+    """Return a validator that gives a section other defaults at one place of the file; not if its kind is `unless`."""
 
     def fill(written: Any) -> Any:  # noqa: ANN401 - any YAML value
-        return {**defaults, **written} if isinstance(written, dict) else written
+        if not isinstance(written, dict) or (unless is not None and written.get("kind") == unless):
+            return written
+        return {**defaults, **written}
 
     return BeforeValidator(fill)
 

@@ -8,8 +8,14 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 from tune_tickets.config.section import LearningRate, Ratio, Section
 from tune_tickets.errors import ConfigError
 
-ADVERSARIES = {"pgd": "PGD", "freelb": "FreeLB"}
+ADVERSARIES = {"pgd": "PGD", "freelb": "FreeLB", "freelb++": "FreeLB++", "substitution": "Substitution"}
 """As the papers write them."""
+_REWRITING = frozenset({"tries", "source", "word_share", "slip_share", "clean_share"})
+"""Settings of the adversary that rewrites texts."""
+_MOVING = frozenset({"steps", "step_size", "initial_magnitude", "norm", "max_norm", "fixed_dropout"})
+"""Settings of the adversaries that move word embeddings."""
+NO_WORDS = "none"
+"""The source without substitutes: only slips of the keyboard."""
 LOSSES = {"poe": "PoE", "reweight": "reweighting", "confidence": "confidence"}
 """Debiasing losses in titles."""
 
@@ -17,9 +23,11 @@ LOSSES = {"poe": "PoE", "reweight": "reweighting", "confidence": "confidence"}
 class Adversary(Section):
     """Adversarial training: how the inner maximisation is solved. Defaults: EarlyRobust Table 6, SST-2."""
 
-    kind: Literal["freelb", "pgd", "none"] = Field(
+    kind: Literal["freelb", "freelb++", "pgd", "substitution", "none"] = Field(
         "freelb",
-        description="freelb: gradients accumulate over the steps; pgd: one backward at the worst case; none: off",
+        description="freelb: gradients accumulate over the steps; freelb++: the same without a ball, 30 steps unless "
+        "written; pgd: one backward at the worst case; "
+        "substitution: the worst of some rewritten texts; none: off",
     )
     steps: int = Field(5, ge=1, le=100, description="K, passes (freelb) or ascent steps (pgd)")
     step_size: float = Field(0.02, gt=0.0, le=10.0, description="Length of one ascent step")
@@ -30,19 +38,66 @@ class Adversary(Section):
         False,
         description="Use one dropout mask for all K passes, as the FreeLB paper; code of the ticket papers does not",
     )
+    tries: int = Field(4, ge=1, le=64, description="substitution: k, random corruptions per row; the worst one trains")
+    source: Literal["near50-forms", "near50-forms-wordnet", "near50-forms-cf8", "near50-forms-wordnet-cf8", "none"] = (
+        Field(
+            "near50-forms",
+            description="substitution: where substitutes come from, as the attacks words/...; none: slips only",
+        )
+    )
+    word_share: float = Field(
+        0.3, ge=0.0, le=1.0, description="substitution: share of words drawn to be replaced; 0 with source none"
+    )
+    slip_share: float = Field(
+        0.2, ge=0.0, le=1.0, description="substitution: share of words with a slip of the keyboard"
+    )
+    clean_share: Ratio = Field(0.2, description="substitution: share of rows that train without a change")
 
     @property
-    def passes(self) -> int:
-        """Forward and backward passes per training step. The last pass of PGD trains at the final delta."""
-        return {"none": 1, "freelb": self.steps, "pgd": self.steps + 1}[self.kind]
+    def passes(self) -> float:
+        """Forward and backward passes per training step. A pass without gradients, forward only, counts as a third.
+
+        The last pass of PGD trains at the final delta. Substitution passes the tries of all rows forward except those
+        that stay clean; this is the expected number.
+        """
+        if self.kind == "substitution":
+            return 1 + (1 - self.clean_share) * self.tries / 3
+        return {"none": 1, "pgd": self.steps + 1}.get(self.kind, self.steps)
+
+    @property
+    def reads_substitutes(self) -> bool:
+        """Whether the training needs a table of substitutes."""
+        return self.kind == "substitution" and self.source != NO_WORDS
 
     @model_validator(mode="before")
     @classmethod
-    def _none_has_no_settings(cls, data: Any) -> Any:  # noqa: ANN401 - any YAML value
-        # Without an adversary the other settings have no effect. Trials without them share stages.
-        if isinstance(data, dict) and data.get("kind") == "none":
+    def _keep_what_means_something(cls, data: Any) -> Any:  # noqa: ANN401 - any YAML value
+        # Settings that this kind does not use must not prevent trials from sharing stages.
+        if not isinstance(data, dict):
+            return data
+        kind = data.get("kind", "freelb")
+        if kind == "none":
             return {"kind": "none"}
-        return data
+        dropped = _MOVING if kind == "substitution" else _REWRITING
+        kept = {key: value for key, value in data.items() if key not in dropped}
+        if kind == "freelb++":  # Li et al., 2021: more steps, no ball
+            kept = {"steps": 30, **{key: value for key, value in kept.items() if key != "max_norm"}}
+        return {**kept, "word_share": 0.0} if kept.get("source") == NO_WORDS else kept
+
+    @model_validator(mode="after")
+    def _check_shares(self) -> "Adversary":
+        if self.kind == "substitution" and not 0 < self.word_share + self.slip_share <= 1:
+            raise ValueError(
+                f"word_share ({self.word_share:g}) and slip_share ({self.slip_share:g}) are shares of the same words: "
+                "their sum must be above 0 and at most 1"
+            )
+        return self
+
+    @model_serializer(mode="wrap")
+    def _leave_out_other_kinds(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # Also keeps the digests of stages that were stored before there was a kind that rewrites texts.
+        unused = _MOVING if self.kind == "substitution" else _REWRITING
+        return {key: value for key, value in serialise(self).items() if key not in unused}
 
 
 class Regulariser(Section):

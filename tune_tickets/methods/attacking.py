@@ -1,11 +1,14 @@
 """One threat model against one model, in shards of rows, and when an attack may stop early."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tune_tickets.attacks.records import RowResult, figures
 from tune_tickets.attacks.threat import ThreatModel
+from tune_tickets.config import Settings
+from tune_tickets.config.training import Adversary
 from tune_tickets.engine.stage import Stage, StageResult
 from tune_tickets.results.metrics import attack_bounds
 from tune_tickets.results.records import AttackFigures, MaskedAccuracy
@@ -75,3 +78,23 @@ def best_possible(attacks: Sequence[ShardedAttack]) -> dict[str, float]:
 def bounds(rows: int, size: int) -> Sequence[tuple[int, int]]:
     """The first and last row of each shard of at most `size` rows. They do not depend on the number of workers."""
     return [(start, min(start + size, rows)) for start in range(0, rows, size)]
+
+
+def trained_on(
+    settings: Settings, sources: Mapping[str, Mapping[str, Any]], threats: Sequence[ThreatModel], whole: bool
+) -> tuple[str, ...]:
+    """A note if a model was trained on the substitutes of attacks that measure it.
+
+    Args:
+        settings: of the trial.
+        sources: the identities of the sources of substitutes, by name.
+        threats: the attacks that measure the model.
+        whole: whether it is the whole model, which no method has searched for.
+    """
+    adversaries = [settings.retraining.adversary] if whole or settings.method.retrained else []
+    if not whole and isinstance(own := getattr(settings.method, "adversary", None), Adversary):
+        adversaries.append(own)
+    used = [sources[adversary.source] for adversary in adversaries if adversary.reads_substitutes]
+    words = {word for source in used for word in source.get("words", "").split("+")}
+    seen = [threat.name for threat in threats if words & set(threat.sources)]
+    return (f"trained on the substitutes of {', '.join(seen)}",) if seen else ()

@@ -13,11 +13,11 @@ from tune_tickets.config import Settings
 from tune_tickets.config.evaluation import Fitting
 from tune_tickets.config.method import MethodSection
 from tune_tickets.config.task import Model
-from tune_tickets.config.training import Ablation, Debiasing, Drawing, Retraining
+from tune_tickets.config.training import Ablation, Adversary, Debiasing, Drawing, Retraining
 from tune_tickets.engine.quarantine import Lost
 from tune_tickets.engine.runner import OnRecord, Runner, unheard
 from tune_tickets.engine.stage import Stage, StageKey, StageResult
-from tune_tickets.methods.attacking import Beaten, ShardedAttack, best_possible, bounds
+from tune_tickets.methods.attacking import Beaten, ShardedAttack, best_possible, bounds, trained_on
 from tune_tickets.methods.stages import (
     TICKET_FILE,
     Attack,
@@ -28,8 +28,11 @@ from tune_tickets.methods.stages import (
     FittedMaskedLM,
     Ood,
     Retrain,
+    Substitutes,
     Teacher,
     epoch_file,
+    masked_lm_model,
+    masked_lm_stage,
 )
 from tune_tickets.results.records import (
     AttackFigures,
@@ -109,6 +112,8 @@ class World:
     """The plain texts of searches on masked text, by `method.corpus`."""
     pooling: str = "first"
     """What `model.pooling: auto` means for the encoder."""
+    sources: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """The identities of the sources of substitutes that an adversary may train with, by name."""
 
 
 @dataclass
@@ -203,6 +208,7 @@ class Flow:
             retrain_digest=trained.key.digest,
             draw_digest=ticket.digest if ticket is not None else None,
             mask=ticket.content if ticket is not None else None,
+            notes=trained_on(self.settings, self.world.sources, self.world.threats, whole=ticket is None),
         )
         attacks = self._under_attack(trained, evaluated, unattacked, rival)
         return unattacked.model_copy(update={"attacks": attacks})
@@ -301,12 +307,25 @@ class Flow:
             data=self.world.data,
             draw=ticket,
             **self.experts(retraining.debiasing),
+            substitutes=self.substitutes(retraining.adversary),
         )
 
     def experts(self, debiasing: Debiasing) -> dict[str, Any]:
         """Run the stages whose predictions a loss reads. Returns their keys by role: none for plain cross entropy."""
         stages = {"bias": self._bias, "teacher": self._teacher}
         return {role: self.run(stages[role](debiasing), unheard).key for role in debiasing.experts}
+
+    def substitutes(self, adversary: Adversary, data: StageKey | None = None) -> StageKey | None:
+        """Run the stage whose substitutes an adversary reads. Returns its key; None for other kinds of adversary.
+
+        Args:
+            adversary: of a training on labelled rows.
+            data: the rows, if they are not those of the task.
+        """
+        if not adversary.reads_substitutes:
+            return None
+        stage = Substitutes(source=self.world.sources[adversary.source], data=data or self.world.data)
+        return self.run(stage, unheard).key
 
     def masked_lm(self, model: Model, fitting: Fitting, corpus: StageKey) -> FittedMaskedLM:
         """A masked language model on the backbone, fitted on plain texts if it has no head."""
@@ -475,25 +494,6 @@ class Flow:
                 figures=result.record.get("figures", {}),
             )
         )
-
-
-def masked_lm_model(settings: Settings) -> Model:
-    """The backbone of the masked language model of attacks: that of the experiment, possibly with fewer layers."""
-    layers = settings.evaluation.masked_lm.layers
-    return settings.model if layers is None else settings.model.model_copy(update={"layers": layers})
-
-
-def masked_lm_stage(
-    seed: int, model: Model, model_fingerprint: str, fitting: Fitting, corpus: StageKey
-) -> FittedMaskedLM:
-    """The fitting of a masked language model. Its digest identifies the source of the words of an attack."""
-    return FittedMaskedLM(
-        seed=seed,
-        model=model.stage_inputs(None),
-        model_fingerprint=model_fingerprint,
-        masked_lm=fitting.fitting_inputs(),
-        corpus=corpus,
-    )
 
 
 def _sha256(result: StageResult, file: str) -> str:

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from tune_tickets.config import Settings
+from tune_tickets.config.evaluation import Fitting
 from tune_tickets.config.task import Model
 from tune_tickets.config.training import Adversary, Retraining
 from tune_tickets.engine.execution import StageContext, StageOutput
@@ -23,6 +25,7 @@ MASK_FILE = "mask.safetensors"
 SCORES_FILE = "scores.safetensors"
 TRAJECTORY_FILE = "trajectory.safetensors"
 ATTACKED_FILE = "attacked.parquet"
+SUBSTITUTES_FILE = "substitutes.json"
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ def training_work(
     if sizes.train is None:
         return Work(f"{prefix}{epochs * passes:g} passes over all training rows")
     steps = steps_of(epochs, batch_size, sizes.train)
-    return Work(f"{prefix}{steps * passes} passes of {batch_size} rows", epochs * passes * sizes.train)
+    return Work(f"{prefix}{round(steps * passes)} passes of {batch_size} rows", epochs * passes * sizes.train)
 
 
 def twins_text(sizes: Sizes) -> str:
@@ -223,6 +226,7 @@ class Retrain(ModelStage):
     weights: StageKey | None = None
     bias: StageKey | None = None
     teacher: StageKey | None = None
+    substitutes: StageKey | None = None
 
     def run(self, context: StageContext) -> StageOutput:
         """Train the ticket and keep it."""
@@ -295,6 +299,25 @@ class Bias(Stage):
     def work(self, sizes: Sizes) -> Work:
         """A small model."""
         return Work("logistic regression")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Substitutes(Stage):
+    """The substitutes of every word of the training rows. All trainings that rewrite texts share them."""
+
+    name: ClassVar[str] = "substitutes"
+    source: dict[str, Any]
+    data: StageKey
+
+    def run(self, context: StageContext) -> StageOutput:
+        """Look up all words."""
+        from tune_tickets.methods.bodies.substitutes import run
+
+        return run(context)
+
+    def work(self, sizes: Sizes) -> Work:
+        """One look per word."""
+        return Work("substitutes of the words of the training rows")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -402,6 +425,25 @@ class FittedMaskedLM(Stage):
     def foreseen(self) -> dict[str, Any]:
         """A fitted model."""
         return {"fitted": True, "texts": 1, "top1": 0.0, "top10": 0.0}
+
+
+def masked_lm_model(settings: Settings) -> Model:
+    """The backbone of the masked language model of attacks: that of the experiment, possibly with fewer layers."""
+    layers = settings.evaluation.masked_lm.layers
+    return settings.model if layers is None else settings.model.model_copy(update={"layers": layers})
+
+
+def masked_lm_stage(
+    seed: int, model: Model, model_fingerprint: str, fitting: Fitting, corpus: StageKey
+) -> FittedMaskedLM:
+    """The fitting of a masked language model. Its digest identifies the source of the words of an attack."""
+    return FittedMaskedLM(
+        seed=seed,
+        model=model.stage_inputs(None),
+        model_fingerprint=model_fingerprint,
+        masked_lm=fitting.fitting_inputs(),
+        corpus=corpus,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -186,7 +186,8 @@ def _threat_group(threat: str, fingerprint: str, ambiguous: bool) -> Group:
 def _trial_row(trial: TrialRecord, outcome: Outcome, summary: Summary) -> Row:
     mark, objections = FRONT if trial.id in summary.front else " ", (*outcome.flags, *outcome.notes)
     if trial.feasible is False:
-        mark, objections = BARRED, objections or ("it does not meet the objective's conditions",)
+        reasons = outcome.flags or ("it does not meet the objective's conditions",)
+        mark, objections = BARRED, (*reasons, *outcome.notes)
     elif trial.id == summary.selected.trial:
         mark = SELECTED
     method = trial.title or ABSENT

@@ -94,7 +94,7 @@ def _steps(settings: Settings) -> int:
     """Return K of the adversary that the experiment trains with."""
     for section in (settings.method, settings.retraining):
         adversary = getattr(section, "adversary", None)
-        if isinstance(adversary, Adversary) and adversary.kind != "none":
+        if isinstance(adversary, Adversary) and adversary.kind in get_args(Kind):
             return adversary.steps
     return Adversary().steps
 
@@ -282,7 +282,8 @@ def _with_notes(
 
 def _noted(outcome: Outcome, dense: Outcome | None, objective: Objective | None) -> Outcome:
     constant = near_constant(objective, outcome.metrics()) if objective is not None else ()
-    return outcome.model_copy(update={"notes": (*constant, *doubtful_gains(outcome, dense))})
+    notes = dict.fromkeys((*outcome.notes, *constant, *doubtful_gains(outcome, dense)))
+    return outcome.model_copy(update={"notes": tuple(notes)})
 
 
 def _detectable(

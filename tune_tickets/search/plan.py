@@ -247,6 +247,7 @@ def _imagined(settings: Settings) -> World:
         ood_train=key,
         transfers=dict.fromkeys(settings.transfer, key),
         search_texts=defaultdict(lambda: key),
+        sources=defaultdict(dict),
     )
 
 

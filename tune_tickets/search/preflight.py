@@ -2,20 +2,22 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
+from tune_tickets.attacks.substitutes import source_identity
 from tune_tickets.attacks.threat import ThreatModel, threat_of, threats_of, with_resources
 from tune_tickets.config import Experiment, Settings
 from tune_tickets.config.method import method_type
 from tune_tickets.config.source import KeyPath, split
 from tune_tickets.config.task import Planted, Task
-from tune_tickets.config.training import ENCODER_INPUT
+from tune_tickets.config.training import ENCODER_INPUT, NO_WORDS, Adversary
 from tune_tickets.data.bias import WordVectors
 from tune_tickets.data.rows import rows_digest
 from tune_tickets.data.task import TaskData, load_task
 from tune_tickets.engine.stage import Stage, StageKey
 from tune_tickets.engine.store import Store
 from tune_tickets.errors import ConfigError, ResourceError, Unreachable
-from tune_tickets.methods.base import World, masked_lm_model, masked_lm_stage
+from tune_tickets.methods.base import World
 from tune_tickets.methods.given import (
     corpus_stage,
     corpus_texts,
@@ -32,6 +34,7 @@ from tune_tickets.methods.given import (
     twin_stage,
     vectors_stage,
 )
+from tune_tickets.methods.stages import masked_lm_model, masked_lm_stage
 from tune_tickets.models.backbone import inspect_backbone, unreadable_markers
 from tune_tickets.models.families.base import Anatomy
 from tune_tickets.models.loading import given_mask
@@ -177,6 +180,8 @@ class Seen:
     """Rows of further tasks, by name."""
     search_texts: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Texts that tickets are searched on, by corpus."""
+    sources: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Identities of the sources of substitutes that an adversary could train with, by name."""
 
 
 def preflight(experiment: Experiment, store: Store) -> World:
@@ -243,8 +248,14 @@ def look(experiment: Experiment) -> Seen:
             threats.append(with_resources(threat, masked_lm))
         except ResourceError as error:
             unseen.append(str(error))
+    sources: dict[str, dict[str, Any]] = {}
+    for source in _named_sources(experiment):
+        try:
+            sources[source] = source_identity(source)
+        except ResourceError as error:
+            unseen.append(str(error))
     reasons = tuple(dict.fromkeys(unseen))
-    return Seen(data, anatomy, masks, tuple(threats), texts, vectors, reasons, transfers, search_texts)
+    return Seen(data, anatomy, masks, tuple(threats), texts, vectors, reasons, transfers, search_texts, sources)
 
 
 def world_of(experiment: Experiment, seen: Seen) -> World | None:
@@ -264,6 +275,7 @@ def world_of(experiment: Experiment, seen: Seen) -> World | None:
         vectors={path: stage_key(vectors_stage(vectors)) for path, vectors in seen.vectors.items()},
         transfers={name: stage_key(rows_stage(data)) for name, data in seen.transfers.items()},
         search_texts={corpus: stage_key(corpus_stage(texts)) for corpus, texts in seen.search_texts.items()},
+        sources=seen.sources,
     )
 
 
@@ -332,18 +344,29 @@ def _named_tickets(experiment: Experiment) -> list[str]:
 
 def _named_vectors(experiment: Experiment) -> set[str]:
     """Return the files with word vectors that bias models may read."""
+    return _values_of(experiment, ("bias", "vectors")) - {ENCODER_INPUT}
+
+
+def _named_sources(experiment: Experiment) -> list[str]:
+    """Return the sources of substitutes that adversaries may train with: those written, and the default."""
+    default = str(Adversary.model_fields["source"].default)
+    return sorted(_values_of(experiment, ("adversary", "source")) - {NO_WORDS} | {default})
+
+
+def _values_of(experiment: Experiment, key: tuple[str, ...]) -> set[str]:
+    """Return every value that a setting of this name can have, anywhere in the document."""
     named: set[str] = set()
 
     def walk(node: object, path: tuple[str, ...]) -> None:
-        if path[-2:] == ("bias", "vectors"):
+        if path[-len(key) :] == key:
             domain = experiment.domains.get(".".join(path))
             named.update(map(str, domain.corners() if domain is not None else [node]))
         elif isinstance(node, dict):
-            for key, value in node.items():
-                walk(value, (*path, str(key)))
+            for name, value in node.items():
+                walk(value, (*path, str(name)))
 
     walk(experiment.document, ())
-    return named - {ENCODER_INPUT}
+    return named
 
 
 def _check_ratio(experiment: Experiment, anatomy: Anatomy, drawing: str) -> None:

@@ -1,11 +1,13 @@
 """Adversaries in training: the perturbation delta of word embeddings and its inner maximisation (EarlyRobust eq. 6, 8).
 
-An adversary is an object that takes part in every step. What it remembers from step to step, if anything, belongs to
-the checkpoint of the training. To add a kind, derive from `Plain` and add it to the table `_KINDS`.
+`Substitution` rewrites texts instead. An adversary is an object that takes part in every step. What it remembers from
+step to step, if anything, belongs to the checkpoint of the training. To add a kind, derive from `Plain` and add it to
+the table `_KINDS`.
 """
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from random import Random
 from typing import TYPE_CHECKING
 
 import torch
@@ -13,9 +15,12 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from tune_tickets.config.training import Adversary
+from tune_tickets.errors import ConfigError
 from tune_tickets.models.families import family_of
-from tune_tickets.training.batches import PERTURBED, Batch
-from tune_tickets.training.losses import Loss
+from tune_tickets.models.seeding import derived_seed
+from tune_tickets.training.batches import PERTURBED, ROW, Batch, RowTexts, model_inputs
+from tune_tickets.training.losses import Loss, logits_of
+from tune_tickets.training.rewriting import corrupted
 
 if TYPE_CHECKING:
     from tune_tickets.training.trainer import Part
@@ -24,11 +29,12 @@ if TYPE_CHECKING:
 class Plain:
     """No adversary: one pass over the batch. The base of all kinds."""
 
-    def __init__(self, settings: Adversary) -> None:
-        self.settings = settings
+    def __init__(self, settings: Adversary, texts: RowTexts | None = None) -> None:
+        """`texts` are those of the training rows, for kinds that rewrite them."""
+        self.settings, self.texts = settings, texts
 
     @property
-    def passes(self) -> int:
+    def passes(self) -> float:
         """Forward and backward passes per step."""
         return self.settings.passes
 
@@ -43,7 +49,7 @@ class Plain:
             model: the model in training mode.
             batch: the rows of this step.
             loss_fn: the loss of one pass.
-            generator: random numbers for the start of the perturbation.
+            generator: random numbers of this step, for the perturbation.
 
         Returns:
             The detached loss.
@@ -90,12 +96,87 @@ class FreeLB(Plain):
         return torch.stack(losses).sum()
 
 
-_KINDS: dict[str, type[Plain]] = {"none": Plain, "pgd": Pgd, "freelb": FreeLB}
+class Substitution(Plain):
+    """The worst of k random corruptions of each row, by its loss. Some rows stay as they are.
+
+    A corruption depends on the step and the row only, so nothing has to be remembered.
+    """
+
+    def backward(self, model: PreTrainedModel, batch: Batch, loss_fn: Loss, generator: torch.Generator) -> Tensor:
+        """Rewrite the rows, then train on them."""
+        worst = self.worst(model, batch, seed=generator.initial_seed())
+        return super().backward(model, {**batch, **worst}, loss_fn, generator)
+
+    def worst(self, model: PreTrainedModel, batch: Batch, seed: int) -> Batch:
+        """The rewritten rows of a batch.
+
+        Args:
+            model: is left in training mode.
+            batch: has a column `ROW`.
+            seed: decides, together with the number of a row, what its corruptions are.
+
+        Returns:
+            The inputs of the model.
+        """
+        kept = self._own_texts()
+        chosen = [kept.texts[row] for row in batch[ROW].tolist()]
+        tries = [self._tries(row, seed) for row in batch[ROW].tolist()]
+        places = [place for place, own in enumerate(tries) for _ in own]
+        found = [text for own in tries for text in own]
+        highest: dict[int, float] = {}
+        for place, text, loss in zip(places, found, self._losses(model, batch, places, found), strict=True):
+            if loss > highest.get(place, float("-inf")):
+                chosen[place], highest[place] = text, loss
+        encoded = kept.encode(chosen)
+        return model_inputs(encoded.batch(torch.arange(len(chosen)), batch["input_ids"].device))
+
+    def _own_texts(self) -> RowTexts:
+        if self.texts is None:
+            raise ConfigError("an adversary of kind substitution needs the texts of labelled rows: choose another kind")
+        return self.texts
+
+    def _tries(self, row: int, seed: int) -> list[tuple[str, ...]]:
+        """The corruptions of a row; none if it stays clean."""
+        settings, kept, numbers = self.settings, self._own_texts(), Random(derived_seed(seed, "row", row))
+        if numbers.random() < settings.clean_share:
+            return []
+        texts, column = kept.texts[row], kept.column
+        return [
+            (*texts[:column], corrupted(texts[column], kept.substitutes, settings, numbers), *texts[column + 1 :])
+            for _ in range(settings.tries)
+        ]
+
+    @torch.no_grad()
+    def _losses(
+        self, model: PreTrainedModel, batch: Batch, places: list[int], found: list[tuple[str, ...]]
+    ) -> list[float]:
+        """The cross entropy of each text, with the label of the row in that place of the batch, without dropout."""
+        if not found:
+            return []
+        labels, encoded = batch["labels"], self._own_texts().encode(found)
+        losses = torch.empty(len(found))
+        model.train(False)
+        # Texts of similar length together, as many as a training step has rows.
+        for part in torch.split(encoded.lengths.argsort(stable=True), len(labels)):
+            logits = logits_of(model, encoded.batch(part, labels.device))
+            wanted = labels[torch.tensor(places)[part].to(labels.device)]
+            losses[part] = nn.functional.cross_entropy(logits, wanted, reduction="none").float().cpu()
+        model.train(True)
+        return losses.tolist()
 
 
-def adversary_of(settings: Adversary) -> Plain:
+_KINDS: dict[str, type[Plain]] = {
+    "none": Plain,
+    "pgd": Pgd,
+    "freelb": FreeLB,
+    "freelb++": FreeLB,  # its settings make the difference
+    "substitution": Substitution,
+}
+
+
+def adversary_of(settings: Adversary, texts: RowTexts | None = None) -> Plain:
     """The adversary of a section, with an empty memory."""
-    return _KINDS[settings.kind](settings)
+    return _KINDS[settings.kind](settings, texts)
 
 
 def initial_delta(embeddings: nn.Embedding, batch: Batch, adversary: Adversary, generator: torch.Generator) -> Tensor:

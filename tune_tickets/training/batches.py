@@ -1,6 +1,6 @@
 """Tokenised rows and their batches. A batch is a pure function of (seed, step), so a training can resume."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -18,6 +18,9 @@ MODEL_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 PERTURBED = "perturbed"
 """The tokens, [rows, tokens], that an adversary may move. Without this entry it may move all of them."""
 
+ROW = "row"
+"""The number of each row of the batch among all training rows, for adversaries that rewrite their texts."""
+
 WINDOW = 8
 """How many batches are sorted by length together: enough to save most padding, few enough to stay random."""
 
@@ -32,6 +35,8 @@ class EncodedRows:
     labels: Tensor
     columns: dict[str, Tensor] = field(default_factory=dict)
     """What a loss needs to know about every row in addition to its label, by name. The first dimension is rows."""
+    texts: "RowTexts | None" = None
+    """The texts behind the tokens, if an adversary rewrites them."""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -39,6 +44,10 @@ class EncodedRows:
     def with_columns(self, columns: dict[str, Tensor]) -> "EncodedRows":
         """The same rows with further columns in their batches. Models do not see them."""
         return replace(self, columns={**self.columns, **columns})
+
+    def with_texts(self, texts: "RowTexts") -> "EncodedRows":
+        """The same rows with their texts. Batches then say which rows they hold."""
+        return replace(self.with_columns({ROW: torch.arange(len(self))}), texts=texts)
 
     def batch(self, rows: Tensor, device: torch.device) -> Batch:
         """The named rows, padded to the longest of them."""
@@ -53,6 +62,20 @@ class EncodedRows:
         if self.token_type_ids is not None:
             batch["token_type_ids"] = self.token_type_ids[rows, :longest].long()
         return {name: tensor.to(device) for name, tensor in batch.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class RowTexts:
+    """What an adversary needs to rewrite rows."""
+
+    texts: Sequence[tuple[str, ...]]
+    """The texts of every row."""
+    column: int
+    """Which text of a row may change: the one that attacks change."""
+    substitutes: Mapping[str, Sequence[str]]
+    """Lower-case word -> its substitutes."""
+    encode: Callable[[Sequence[tuple[str, ...]]], EncodedRows]
+    """Turns rewritten texts into tokens, as the rows were."""
 
 
 def model_inputs(batch: Batch) -> Batch:
@@ -85,6 +108,7 @@ class Batches:
         self._device = torch.device(device)
         self._epoch: tuple[int, list[Tensor]] = (-1, [])
         self.row_count = len(rows)
+        self.texts = rows.texts
         self.steps_per_epoch = -(-len(rows) // batch_size)
 
     def __getitem__(self, step: int) -> Batch:

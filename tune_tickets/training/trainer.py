@@ -190,12 +190,12 @@ class Trainer:
             mini_epoch: how many steps a kill may cost; None for the usual share of an epoch.
         """
         self.model, self.optimizer, self.recipe = model, optimizer, recipe
-        self.adversary = adversary_of(recipe.adversary)
+        self.adversary = adversary_of(recipe.adversary, recipe.batches.texts)
         self.ends, self.last = ends, recipe.total_steps if last is None else last
         self.mini_epoch = mini_epoch or mini_epoch_steps(recipe.batches.steps_per_epoch)
         self.step = self._first = first
-        self.row_passes = 0
-        """Cost on any machine: rows that went forward and backward, counted once per adversarial pass."""
+        self.row_passes: float = 0
+        """Cost on any machine: rows that went forward and backward, counted once per adversarial pass. See `passes`."""
         self.seconds = 0.0
         """Cost on this machine: time spent in training steps."""
         self.history: list[Record] = []
@@ -298,7 +298,7 @@ class Trainer:
             state = torch.load(io.BytesIO(checkpoint.state), map_location=device, weights_only=True)
             for name, part in self._all_parts().items():
                 part.load_state_dict(state["parts"][name])
-            self.step, self.row_passes = int(state["step"]), int(state["row_passes"])
+            self.step, self.row_passes = int(state["step"]), state["row_passes"] + 0
             self.seconds, self._losses = float(state["seconds"]), state["losses"]
         except (RuntimeError, ValueError, KeyError, TypeError, AttributeError, EOFError, pickle.PickleError) as error:
             raise StoreError(
@@ -354,7 +354,7 @@ class Trainer:
         return {"optimizer": self.optimizer, **self.parts(), **own}
 
 
-def training_cost(row_passes: int, seconds: float, rows: int) -> dict[str, float]:
+def training_cost(row_passes: float, seconds: float, rows: int) -> dict[str, float]:
     """The cost of a training: passes over all training rows, and seconds."""
     return {"passes": row_passes / rows, "seconds": seconds}
 

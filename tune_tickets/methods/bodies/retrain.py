@@ -15,7 +15,7 @@ from tune_tickets.data.task import attack_sample
 from tune_tickets.engine.execution import StageContext, StageOutput
 from tune_tickets.methods.bodies.draw import load_mask
 from tune_tickets.methods.bodies.experts import debiased
-from tune_tickets.methods.bodies.start import device_of, encode_rows, load_start
+from tune_tickets.methods.bodies.start import device_of, encode_rows, encode_training_rows, load_start
 from tune_tickets.methods.given import TaskRows, load_rows
 from tune_tickets.methods.stages import TICKET_FILE, epoch_file
 from tune_tickets.models.families import family_of
@@ -124,7 +124,7 @@ class _FineTuning(Trainer):
         """`keep` stores the ticket under a file name after every epoch."""
         inputs = context.inputs
         settings = Retraining.model_validate(inputs["retraining"])
-        encoded = encode_rows(tokenizer, rows.train, inputs["max_length"])
+        encoded = encode_training_rows(context, tokenizer, rows, settings.adversary)
         encoded, task_loss = debiased(context, settings.debiasing, encoded)
         batches = Batches(encoded, settings.batch_size, inputs["seed"], model.device)
         loss, self._critic = _loss(settings.regulariser, task_loss, model, tokenizer, inputs["seed"])

@@ -56,7 +56,8 @@ class EarlyBird(Method, Optimisation):
     def search_on_rows(self, flow: Flow, max_length: int, data: StageKey) -> "Search":
         """The search on the labelled rows of a task."""
         inputs = {**flow.model_inputs(), "max_length": max_length}
-        return Search(**inputs, method=self.search_inputs(), data=data, to=self.stop_rule())
+        table = flow.substitutes(self.adversary, data)
+        return Search(**inputs, method=self.search_inputs(), data=data, substitutes=table, to=self.stop_rule())
 
     def ticket(self, flow: Flow, drawing: Drawing | None = None) -> StageKey:
         """Find the scores once, then draw at the given ratios."""
@@ -91,6 +92,7 @@ class Search(TrainingStage, ExtensibleStage):
     max_length: int
     method: dict[str, Any]
     data: StageKey
+    substitutes: StageKey | None = None
 
     def run(self, context: StageContext) -> StageOutput:
         """Extend the trajectory and find where it stops."""

@@ -100,7 +100,7 @@ def on_rows(context: StageContext) -> Start:
     rows = load_rows(context)
 
     def start(device: torch.device) -> Search:
-        model, encoded = load_model(context, rows)
+        model, encoded = load_model(context, rows, method.adversary)
         return Search(method, model, encoded, context.inputs["seed"], device)
 
     return method, len(rows.train), start

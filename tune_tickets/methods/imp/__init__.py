@@ -56,11 +56,13 @@ class Imp(Method, Optimisation):
         within: StageKey | None = None
         before: StageKey | None = None
         epochs = 0
+        table = flow.substitutes(self.adversary)
         for sparsity in self.schedule():
             training = Round(
                 **flow.model_inputs(),
                 method=self.search_inputs(),
                 data=flow.world.data,
+                substitutes=table,
                 within=within,
                 before=before,
             )
@@ -83,6 +85,7 @@ class Round(ModelStage):
     rounds: ClassVar[bool] = True
     method: dict[str, Any]
     data: StageKey
+    substitutes: StageKey | None = None
     within: StageKey | None = None
     before: StageKey | None = None
 

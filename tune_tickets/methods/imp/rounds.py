@@ -92,7 +92,7 @@ class Round(Trainer):
 def run_round(context: StageContext) -> StageOutput:
     """Train what earlier rounds have left and keep the magnitudes. Every sparsity of this round is cut by them."""
     method = Imp.model_validate(context.inputs["method"])
-    model, rows = load_model(context, load_rows(context))
+    model, rows = load_model(context, load_rows(context), method.adversary)
     if "before" in context.stage.upstream:
         model.load_state_dict(load(context.store.read(context.upstream("before"), WEIGHTS_FILE)))
     mask = load_unstructured(context, "within") if "within" in context.stage.upstream else None

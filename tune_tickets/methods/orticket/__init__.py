@@ -87,10 +87,15 @@ class ORTicket(EarlyBird):
         yield from super().changes()
 
     def check(self, settings: "Settings") -> None:
-        """What is searched on must exist."""
+        """What is searched on must exist and suit the adversary."""
         known = (CORPUS, TASK, *settings.transfer)
         if self.search_on not in known:
             raise ValueError(f"method.search_on is {self.search_on!r}, but can be one of {', '.join(known)}")
+        if self.masked_search and self.adversary.kind == "substitution":
+            raise ValueError(
+                "method.adversary.kind is substitution, which rewrites labelled rows, but the search is on masked "
+                "text: choose freelb or pgd, or set method.search_on to task"
+            )
 
     def search_inputs(self) -> dict[str, Any]:
         """What the trajectory depends on, except the texts, the model or the labelled rows of the search."""

@@ -22,7 +22,7 @@ class RobustT(Method, Optimisation):
     """Robust tickets by hard-concrete masks over a fine-tuned model. Defaults: RobustT Table 7, SST-2."""
 
     kind: Literal["robustt"] = "robustt"
-    adversary: Annotated[Adversary, with_defaults(_MASK_ADVERSARY)] = Field(
+    adversary: Annotated[Adversary, with_defaults(_MASK_ADVERSARY, unless="freelb++")] = Field(
         default_factory=lambda: Adversary(**_MASK_ADVERSARY),
         description="Adversary of the mask training; kind none is the ablation. Unless written, 3 steps of 0.03",
     )
@@ -70,7 +70,9 @@ class RobustT(Method, Optimisation):
     def ticket(self, flow: Flow, drawing: Drawing | None = None) -> StageKey:
         """Fine-tune, train masks on the frozen weights, draw. One mask training serves every sparsity."""
         finetuned = flow.run(flow.retrain(None, self.finetuning), unheard)
-        found = Masks(**flow.model_inputs(), method=self.search_inputs(), data=flow.world.data, retrain=finetuned.key)
+        inputs = {**flow.model_inputs(), "method": self.search_inputs(), "data": flow.world.data}
+        table = flow.substitutes(self.adversary) if self.scores == "masks" else None
+        found = Masks(**inputs, retrain=finetuned.key, substitutes=table)
         masks = flow.run(found, flow.on_record).key
         drawn = Draw(kind="ranking", sparsity=self.sparsity, ranking="global", search=masks)
         if self.grouping == "structured":
@@ -89,6 +91,7 @@ class Masks(ModelStage):
     method: dict[str, Any]
     data: StageKey
     retrain: StageKey
+    substitutes: StageKey | None = None
 
     def run(self, context: StageContext) -> StageOutput:
         """Train the masks and keep their scores."""

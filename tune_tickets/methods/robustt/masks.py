@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 
 from tune_tickets.engine.execution import StageContext, StageOutput
 from tune_tickets.methods.bodies.evaluate import load_trained
-from tune_tickets.methods.bodies.start import device_of, encode_rows
+from tune_tickets.methods.bodies.start import device_of, encode_training_rows
 from tune_tickets.methods.given import load_rows
 from tune_tickets.methods.robustt import RobustT
 from tune_tickets.methods.stages import SCORES_FILE, TRAJECTORY_FILE
@@ -128,7 +128,7 @@ def find_scores(context: StageContext) -> StageOutput:
     if method.scores == "magnitude":
         scores = magnitude_scores(finetuned.model, method)
     else:
-        rows = encode_rows(finetuned.tokenizer, load_rows(context).train, context.inputs["max_length"])
+        rows = encode_training_rows(context, finetuned.tokenizer, load_rows(context), method.adversary)
         search = Search(method, finetuned.model, rows, context.inputs["seed"], device_of(context.resources))
         search.run(context)
         scores, record = search.gates.scores(), {**search.history[-1], "training": search.cost()}
