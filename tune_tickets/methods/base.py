@@ -17,7 +17,7 @@ from tune_tickets.config.training import Ablation, Debiasing, Drawing, Retrainin
 from tune_tickets.engine.quarantine import Lost
 from tune_tickets.engine.runner import OnRecord, Runner, unheard
 from tune_tickets.engine.stage import Stage, StageKey, StageResult
-from tune_tickets.methods.attacking import Beaten, ShardedAttack, best_possible, bounds
+from tune_tickets.methods.attacking import Beaten, ShardedAttack, best_possible, bounds, suite_figures
 from tune_tickets.methods.stages import (
     TICKET_FILE,
     Attack,
@@ -32,7 +32,6 @@ from tune_tickets.methods.stages import (
     epoch_file,
 )
 from tune_tickets.results.records import (
-    AttackFigures,
     CleanFigures,
     EpochFigures,
     MaskedHead,
@@ -203,7 +202,8 @@ class Flow:
             mask=ticket.content if ticket is not None else None,
         )
         attacks = self._under_attack(trained, evaluated, unattacked, rival)
-        return unattacked.model_copy(update={"attacks": attacks})
+        figures = tuple(attack.figures() for attack in attacks)
+        return unattacked.model_copy(update={"attacks": figures, "suite": suite_figures(attacks)})
 
     def after_every_epoch(self, trained: Retrain, final: Outcome) -> tuple[EpochFigures, ...]:
         """Measure the model after each epoch of its retraining. The retraining is repeated for this.
@@ -222,10 +222,11 @@ class Flow:
                 epoch=epoch,
                 clean=CleanFigures.model_validate(each.record["clean"]),
                 attacks=tuple(attack.figures() for attack in against),
+                suite=suite_figures(against),
             )
             for epoch, each, against in zip(epochs, evaluated, attacks, strict=True)
         ]
-        own = EpochFigures(epoch=last, clean=final.clean, attacks=final.attacks)
+        own = EpochFigures(epoch=last, clean=final.clean, attacks=final.attacks, suite=final.suite)
         return (*measured, own) if repeated else tuple(measured)
 
     def draw(self, on_record: OnRecord, drawing: Drawing | None = None) -> StageKey | None:
@@ -366,21 +367,24 @@ class Flow:
 
     def _under_attack(
         self, trained: StageResult, evaluated: StageResult, unattacked: Outcome, rival: Rival | None
-    ) -> tuple[AttackFigures, ...]:
+    ) -> list[ShardedAttack]:
         """Every threat model: all shards at once, or one by one while the ticket can still beat its rival."""
         attacks = self._attacks(trained, evaluated)
         if rival is None:
             self._attack_at_once(attacks)
         else:
             self._attack_while_it_can_win(attacks, unattacked.metrics(), rival)
-        return tuple(attack.figures() for attack in attacks)
+        return attacks
 
-    def _attacks(self, trained: StageResult, evaluated: StageResult, epoch: int | None = None) -> "list[ShardedAttack]":
+    def _attacks(self, trained: StageResult, evaluated: StageResult, epoch: int | None = None) -> list[ShardedAttack]:
         masked_lm = self.run(self._attackers_masked_lm(), unheard) if self.world.corpus is not None else None
-        return [
-            ShardedAttack(each, self._shards(trained, each, masked_lm, epoch), evaluated, masked_lm)
-            for each in self.world.threats
-        ]
+        suite = self.settings.evaluation.suite
+        attacks: list[ShardedAttack] = []
+        for threat in self.world.threats:
+            shards = self._shards(trained, threat, masked_lm, epoch)
+            before = attacks[-1] if suite and attacks else None
+            attacks.append(ShardedAttack(threat, shards, evaluated, masked_lm, suite=suite, before=before))
+        return attacks
 
     def _attackers_masked_lm(self) -> Stage:
         """The masked language model of attacks. It is the same for every ticket, so that all face the same attacker."""
@@ -388,20 +392,29 @@ class Flow:
         fitting = self.settings.evaluation.masked_lm
         return self.masked_lm(masked_lm_model(self.settings), fitting, self.world.corpus)
 
-    def _attack_at_once(self, attacks: "Sequence[ShardedAttack]") -> None:
-        results = iter(self.run_all([shard for attack in attacks for shard in attack.shards]))
-        for attack in attacks:
-            attack.done += [next(results) for _ in attack.shards]
+    def _attack_at_once(self, attacks: Sequence[ShardedAttack]) -> None:
+        """All shards together. The threat models of a suite wait for the one before."""
+        waiting = list(attacks)
+        while waiting:
+            ready = [(attack, attack.stages()) for attack in waiting if attack.ready]
+            stages = [stage for _, found in ready for stage in found if stage is not None]
+            results = iter(self.run_all(stages) if stages else [])
+            for attack, found in ready:
+                attack.done += [None if stage is None else next(results) for stage in found]
+            waiting = [attack for attack in waiting if attack.left]
 
     def _attack_while_it_can_win(
-        self, attacks: "Sequence[ShardedAttack]", known: Mapping[str, float], rival: Rival
+        self, attacks: Sequence[ShardedAttack], known: Mapping[str, float], rival: Rival
     ) -> None:
         for attack in attacks:
-            for shard in attack.left:
+            for stage in attack.stages():
+                if stage is None:
+                    attack.done.append(None)
+                    continue
                 beaten = rival({**known, **best_possible(attacks)})
                 if beaten is not None:
                     raise Beaten(beaten, sum(each.rows_done() for each in attacks))
-                attack.done += self.run_all([shard])
+                attack.done += self.run_all([stage])
 
     @property
     def _measured_on(self) -> StageKey:
@@ -409,7 +422,7 @@ class Flow:
 
     def _shards(
         self, trained: StageResult, threat: ThreatModel, masked_lm: StageResult | None, epoch: int | None = None
-    ) -> tuple[Stage, ...]:
+    ) -> tuple[Attack, ...]:
         evaluation = self.settings.evaluation
         whole = Attack(
             seed=self.settings.seed,
