@@ -11,7 +11,7 @@ pytestmark = pytest.mark.integration
 FIRST, SECOND = "charmer-fast/k1", "textbugger/minilm"
 SETTINGS = (
     "search.trials=2", "search.concurrency=1", "search.warm_starts=[]", "seed=3", "retraining.epochs=4",
-    f"evaluation={{suite: true, early_exit: true, attacks: [{FIRST}, {SECOND}], rows: 12, shard: 6, probe: {{rows: 8}}}}",
+    f"evaluation={{suite: true, early_exit: true, attacks: [{FIRST}, {SECOND}], rows: 12, shard: 6}}",
     "method={kind: random, drawing: {heads: {choice: [1/4, 3/8]}}}",
     "controls={dense: true, random: true, epochs: true}", "objective={floor_points: 100.0, near_constant: 1.0}",
 )  # fmt: skip

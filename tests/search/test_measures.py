@@ -68,5 +68,5 @@ def test_with_a_suite_aua_is_the_suite_and_single_threats_cannot_be_named(load):
 
 def test_a_suite_that_is_off_keeps_the_digest_of_the_experiment(load):
     plain, off, on = load("{}"), load("{}", "evaluation.suite=false"), load("{}", "evaluation.suite=true")
-    assert plain.settings.model_dump() == off.settings.model_dump()
-    assert plain.settings.model_dump() != on.settings.model_dump()
+    assert plain.digest == off.digest
+    assert plain.digest != on.digest

@@ -1,7 +1,7 @@
 """One threat model against one model, in shards of rows; suites of them; when an attack may stop early."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tune_tickets.attacks.records import RowResult, Status, figures
@@ -21,6 +21,12 @@ class Beaten(Exception):
         """The best objective values that were still possible."""
         self.rows = rows
         """How many rows were attacked before, over all threat models."""
+
+
+Rival = Callable[[Mapping[str, float]], tuple[float, ...] | None]
+"""Takes the known metrics and the best possible accuracy under each attack. Returns the objective values that are still
+possible if they lose against the best ticket so far, else None."""
+_RunAll = Callable[[Sequence[Attack]], list[StageResult]]
 
 
 @dataclass
@@ -122,6 +128,37 @@ def _not_attacked(earlier: RowResult) -> RowResult:
     """A row that is wrong from the start, or that lost to an earlier threat model of the suite."""
     status: Status = "skipped" if earlier.status == "skipped" else "lost"
     return RowResult(earlier.index, status, queries=0, words_changed=0.0, similarity=None)
+
+
+def attack_at_once(attacks: Sequence[ShardedAttack], run_all: _RunAll) -> None:
+    """Run all shards together. The threat models of a suite wait for the one before."""
+    waiting = list(attacks)
+    while waiting:
+        ready = [(attack, attack.stages()) for attack in waiting if attack.ready]
+        stages = [stage for _, found in ready for stage in found if stage is not None]
+        results = iter(run_all(stages) if stages else [])
+        for attack, found in ready:
+            attack.done += [None if stage is None else next(results) for stage in found]
+        waiting = [attack for attack in waiting if attack.left]
+
+
+def attack_while_it_can_win(
+    attacks: Sequence[ShardedAttack], known: Mapping[str, float], rival: Rival, run_all: _RunAll
+) -> None:
+    """Run shard after shard.
+
+    Raises:
+        Beaten: the rival wins before all rows have been attacked.
+    """
+    for attack in attacks:
+        for stage in attack.stages():
+            if stage is None:
+                attack.done.append(None)
+                continue
+            beaten = rival({**known, **best_possible(attacks)})
+            if beaten is not None:
+                raise Beaten(beaten, sum(each.rows_done() for each in attacks))
+            attack.done += run_all([stage])
 
 
 def best_possible(attacks: Sequence[ShardedAttack]) -> dict[str, float]:

@@ -17,7 +17,14 @@ from tune_tickets.config.training import Ablation, Debiasing, Drawing, Retrainin
 from tune_tickets.engine.quarantine import Lost
 from tune_tickets.engine.runner import OnRecord, Runner, unheard
 from tune_tickets.engine.stage import Stage, StageKey, StageResult
-from tune_tickets.methods.attacking import Beaten, ShardedAttack, best_possible, bounds, suite_figures
+from tune_tickets.methods.attacking import (
+    Rival,
+    ShardedAttack,
+    attack_at_once,
+    attack_while_it_can_win,
+    bounds,
+    suite_figures,
+)
 from tune_tickets.methods.stages import (
     TICKET_FILE,
     Attack,
@@ -44,9 +51,6 @@ from tune_tickets.results.records import (
 
 _MOST_LOST = 8
 """More results than any stage reads. If something is still missing after so many repairs, the stage fails."""
-Rival = Callable[[Mapping[str, float]], tuple[float, ...] | None]
-"""Takes the known metrics and the best possible accuracy under each attack. Returns the objective values that are still
-possible if they lose against the best ticket so far, else None."""
 
 
 class Method(MethodSection):
@@ -216,7 +220,7 @@ class Flow:
         epochs = range(1, last if repeated else last + 1)
         evaluated = self.run_all([self._evaluate(kept, epoch) for epoch in epochs])
         attacks = [self._attacks(kept, each, epoch) for each, epoch in zip(evaluated, epochs, strict=True)]
-        self._attack_at_once([attack for each in attacks for attack in each])
+        attack_at_once([attack for each in attacks for attack in each], self.run_all)
         measured = [
             EpochFigures(
                 epoch=epoch,
@@ -371,9 +375,9 @@ class Flow:
         """Every threat model: all shards at once, or one by one while the ticket can still beat its rival."""
         attacks = self._attacks(trained, evaluated)
         if rival is None:
-            self._attack_at_once(attacks)
+            attack_at_once(attacks, self.run_all)
         else:
-            self._attack_while_it_can_win(attacks, unattacked.metrics(), rival)
+            attack_while_it_can_win(attacks, unattacked.metrics(), rival, self.run_all)
         return attacks
 
     def _attacks(self, trained: StageResult, evaluated: StageResult, epoch: int | None = None) -> list[ShardedAttack]:
@@ -391,30 +395,6 @@ class Flow:
         assert self.world.corpus is not None
         fitting = self.settings.evaluation.masked_lm
         return self.masked_lm(masked_lm_model(self.settings), fitting, self.world.corpus)
-
-    def _attack_at_once(self, attacks: Sequence[ShardedAttack]) -> None:
-        """All shards together. The threat models of a suite wait for the one before."""
-        waiting = list(attacks)
-        while waiting:
-            ready = [(attack, attack.stages()) for attack in waiting if attack.ready]
-            stages = [stage for _, found in ready for stage in found if stage is not None]
-            results = iter(self.run_all(stages) if stages else [])
-            for attack, found in ready:
-                attack.done += [None if stage is None else next(results) for stage in found]
-            waiting = [attack for attack in waiting if attack.left]
-
-    def _attack_while_it_can_win(
-        self, attacks: Sequence[ShardedAttack], known: Mapping[str, float], rival: Rival
-    ) -> None:
-        for attack in attacks:
-            for stage in attack.stages():
-                if stage is None:
-                    attack.done.append(None)
-                    continue
-                beaten = rival({**known, **best_possible(attacks)})
-                if beaten is not None:
-                    raise Beaten(beaten, sum(each.rows_done() for each in attacks))
-                attack.done += self.run_all([stage])
 
     @property
     def _measured_on(self) -> StageKey:
