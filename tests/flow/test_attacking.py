@@ -9,7 +9,8 @@ from tests.stages import Stage
 from tune_tickets.attacks.threat import get_threat
 from tune_tickets.engine.runner import LocalRunner
 from tune_tickets.engine.stage import StageKey, StageResult
-from tune_tickets.methods.base import Beaten, Flow, ShardedAttack, bounds
+from tune_tickets.methods.attacking import Beaten, ShardedAttack, bounds
+from tune_tickets.methods.base import Flow
 
 
 def shard(*statuses, first=0, rejected=0):

@@ -32,8 +32,8 @@ tracking: {mlflow: false}
 def folder(tmp_path):
     """Writes a results folder."""
 
-    def make(name, *attacks, yaml=EARLYROBUST, clean="clean rows", **changes):
-        outcome = make_outcome(attacks=attacks, sample=clean)
+    def make(name, *attacks, yaml=EARLYROBUST, clean="clean rows", outcome=None, **changes):
+        outcome = outcome or make_outcome(attacks=attacks, sample=clean)
         control = ControlRecord(kind="dense", seed=0, outcome=make_outcome(86.0, attacks, sample=clean), stages=())
         trial = make_trial(3, outcome=outcome, cost=make_cost())
         summary = make_summary([trial, make_trial(0)], selected="t3", controls=(control,), **changes)

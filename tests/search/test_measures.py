@@ -53,3 +53,20 @@ def test_an_early_exit_that_could_end_a_winner_is_refused(load):
     with pytest.raises(ConfigError, match=r"evaluation.early_exit.*is not exact with the constraint aua <= 90"):
         check_objective(load(bounded, "evaluation.early_exit=true"))
     check_objective(load(bounded))
+
+
+def test_with_a_suite_aua_is_the_suite_and_single_threats_cannot_be_named(load):
+    suite = ("evaluation.suite=true",)
+    known = measured(load("{}", *suite).settings)
+    assert "aua" in known
+    assert not [name for name in known if name.startswith(("aua/", "aua_after/"))]
+    bounded = "{kind: constrained, maximise: clean, constraints: [{metric: aua, at_least: 20, relative_to: dense}]}"
+    check_objective(load(bounded, *suite))
+    with pytest.raises(ConfigError, match="'aua/textbugger/minilm' is not measured"):
+        check_objective(load("{weights: {aua/textbugger/minilm: 1.0}}", *suite))
+
+
+def test_a_suite_that_is_off_keeps_the_digest_of_the_experiment(load):
+    plain, off, on = load("{}"), load("{}", "evaluation.suite=false"), load("{}", "evaluation.suite=true")
+    assert plain.digest == off.digest
+    assert plain.digest != on.digest

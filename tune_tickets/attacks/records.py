@@ -19,7 +19,7 @@ from tune_tickets.errors import DataError
 from tune_tickets.results.records import AttackFigures, Comparison, Record, Substitution
 from tune_tickets.results.statistics import wilson
 
-Status = Literal["failed", "successful", "skipped"]
+Status = Literal["failed", "successful", "skipped", "lost"]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,11 @@ class Tally:
 
 @dataclass(frozen=True)
 class RowResult:
-    """What is counted of an attacked row. A failed attack was withstood; a skipped row was wrong from the start."""
+    """What is counted of a row.
+
+    A failed attack was withstood. A skipped row was wrong from the start. A lost row was not attacked, because an
+    earlier threat model of the suite had changed its answer.
+    """
 
     index: int
     status: Status
@@ -106,33 +110,36 @@ def figures(
     rejected: Mapping[str, int] | None = None,
     candidates: int = 0,
     sample: str = "",
+    after: tuple[str, ...] | None = None,
 ) -> AttackFigures:
     """Aua, Suc and #Query by TextAttack's definitions; rows wrong from the start count as not robust.
 
     `candidates` is how many changed texts were proposed, `rejected` how many of them each constraint threw out;
-    `sample` is the digest of the rows.
+    `sample` is the digest of the rows. In a suite, `after` are the fingerprints of the threat models before this one.
     """
     if not records:
         raise DataError(f"no row was attacked by {threat_name}: there is nothing to count")
-    attacked = [record for record in records if record.status != "skipped"]
+    attacked = [record for record in records if record.status in ("failed", "successful")]
     successes = [record for record in attacked if record.status == "successful"]
+    skipped = sum(record.status == "skipped" for record in records)
     rows, failures = len(records), len(attacked) - len(successes)
     return AttackFigures(
         threat=threat_name,
         fingerprint=fingerprint,
         rows=rows,
-        clean=100 * len(attacked) / rows,
+        clean=100 * (rows - skipped) / rows,
         accuracy_under_attack=100 * failures / rows,
         interval=wilson(failures, rows),
         success_rate=100 * len(successes) / len(attacked) if attacked else 0.0,
         queries=fmean(record.queries for record in attacked) if attacked else 0.0,
         words_changed=fmean(record.words_changed for record in successes) if successes else 0.0,
         similarity=_mean([record.similarity for record in successes if record.similarity is not None]),
-        skipped=rows - len(attacked),
+        skipped=skipped,
         survived=tuple(record.status == "failed" for record in records),
         candidates=candidates,
         rejected=_shares(rejected or {}, candidates),
         sample=sample,
+        after=after,
     )
 
 

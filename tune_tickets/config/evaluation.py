@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from tune_tickets.config.section import LearningRate, Ratio, Section
 from tune_tickets.config.training import Optimisation
@@ -79,6 +79,11 @@ class Evaluation(Section):
         min_length=1,
         description="Threat models, by name or as a mapping of name and parameters",
     )
+    suite: bool = Field(
+        False,
+        description="Run the threat models in this order, each only on the rows that withstood those before it; aua is "
+        "then the share of rows that withstand all of them, instead of the mean over threat models",
+    )
     rows: int = Field(100, ge=1, description="Number of select rows to attack, a seeded stratified sample")
     query_budget: int | None = Field(
         None, ge=1, description="Queries per example before an attack gives up; null: no limit"
@@ -92,6 +97,12 @@ class Evaluation(Section):
     batch_size: int = Field(64, ge=1, le=4096, description="Rows per forward pass")
     probe: Probe = Field(default_factory=Probe)
     masked_lm: MaskedLM = Field(default_factory=MaskedLM, description="The masked language model of bert-attack/minilm")
+
+    @model_serializer(mode="wrap")
+    def _without_default_suite(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # The digest of the configuration covers what is written here. The default must not change it.
+        found: dict[str, Any] = write(self)
+        return {name: value for name, value in found.items() if name != "suite" or value}
 
 
 class Controls(Section):

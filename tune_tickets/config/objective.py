@@ -58,7 +58,7 @@ class Objective(Section):
         description="Weighted mean, harmonic mean, one metric subject to constraints, or the vector of metrics",
     )
     clean_weight: float = Field(0.5, ge=0.0, le=1.0, description="Weight of clean accuracy in the weighted mean")
-    attack_weight: float = Field(0.5, ge=0.0, le=1.0, description="Weight of mean accuracy under attack")
+    attack_weight: float = Field(0.5, ge=0.0, le=1.0, description="Weight of aua, the accuracy under attack")
     weights: dict[str, float] = Field(
         default_factory=dict,
         description="Weights by metric, instead of clean_weight and attack_weight",

@@ -229,7 +229,12 @@ def _of_ticket(ticket: Ticket, subject: Subject, background: Background) -> Iter
 
 def _figures(outcome: Outcome) -> str:
     measured: list[tuple[str, str, object, str, int]] = [("clean", "", outcome, "", outcome.clean.rows)]
-    measured += [(f"aua/{each.threat}", "", each, each.fingerprint[:16], each.rows) for each in outcome.attacks]
+    if outcome.suite is not None:
+        measured.append(("aua", " (all attacks, one after the other)", outcome, "", outcome.suite.rows))
+    measured += [
+        (f"{'aua' if each.after is None else 'aua_after'}/{each.threat}", "", each, each.fingerprint[:16], each.rows)
+        for each in outcome.attacks
+    ]
     measured += [(f"ood/{twin.name}", f" ({twin.metric})", twin, "", twin.rows) for twin in outcome.ood]
     lines = [
         (f"{label(name)}{note}", fingerprint, shown(row, source), rows)

@@ -17,7 +17,15 @@ from tune_tickets.config.training import Ablation, Adversary, Debiasing, Drawing
 from tune_tickets.engine.quarantine import Lost
 from tune_tickets.engine.runner import OnRecord, Runner, unheard
 from tune_tickets.engine.stage import Stage, StageKey, StageResult
-from tune_tickets.methods.attacking import Beaten, ShardedAttack, best_possible, bounds, trained_on
+from tune_tickets.methods.attacking import (
+    Rival,
+    ShardedAttack,
+    attack_at_once,
+    attack_while_it_can_win,
+    bounds,
+    suite_figures,
+    trained_on,
+)
 from tune_tickets.methods.stages import (
     TICKET_FILE,
     Attack,
@@ -35,7 +43,6 @@ from tune_tickets.methods.stages import (
     masked_lm_stage,
 )
 from tune_tickets.results.records import (
-    AttackFigures,
     CleanFigures,
     EpochFigures,
     MaskedHead,
@@ -48,9 +55,6 @@ from tune_tickets.results.records import (
 
 _MOST_LOST = 8
 """More results than any stage reads. If something is still missing after so many repairs, the stage fails."""
-Rival = Callable[[Mapping[str, float]], tuple[float, ...] | None]
-"""Takes the known metrics and the best possible accuracy under each attack. Returns the objective values that are still
-possible if they lose against the best ticket so far, else None."""
 
 
 class Method(MethodSection):
@@ -211,7 +215,8 @@ class Flow:
             notes=trained_on(self.settings, self.world.sources, self.world.threats, whole=ticket is None),
         )
         attacks = self._under_attack(trained, evaluated, unattacked, rival)
-        return unattacked.model_copy(update={"attacks": attacks})
+        figures = tuple(attack.figures() for attack in attacks)
+        return unattacked.model_copy(update={"attacks": figures, "suite": suite_figures(attacks)})
 
     def after_every_epoch(self, trained: Retrain, final: Outcome) -> tuple[EpochFigures, ...]:
         """Measure the model after each epoch of its retraining. The retraining is repeated for this.
@@ -224,16 +229,17 @@ class Flow:
         epochs = range(1, last if repeated else last + 1)
         evaluated = self.run_all([self._evaluate(kept, epoch) for epoch in epochs])
         attacks = [self._attacks(kept, each, epoch) for each, epoch in zip(evaluated, epochs, strict=True)]
-        self._attack_at_once([attack for each in attacks for attack in each])
+        attack_at_once([attack for each in attacks for attack in each], self.run_all)
         measured = [
             EpochFigures(
                 epoch=epoch,
                 clean=CleanFigures.model_validate(each.record["clean"]),
                 attacks=tuple(attack.figures() for attack in against),
+                suite=suite_figures(against),
             )
             for epoch, each, against in zip(epochs, evaluated, attacks, strict=True)
         ]
-        own = EpochFigures(epoch=last, clean=final.clean, attacks=final.attacks)
+        own = EpochFigures(epoch=last, clean=final.clean, attacks=final.attacks, suite=final.suite)
         return (*measured, own) if repeated else tuple(measured)
 
     def draw(self, on_record: OnRecord, drawing: Drawing | None = None) -> StageKey | None:
@@ -387,21 +393,24 @@ class Flow:
 
     def _under_attack(
         self, trained: StageResult, evaluated: StageResult, unattacked: Outcome, rival: Rival | None
-    ) -> tuple[AttackFigures, ...]:
+    ) -> list[ShardedAttack]:
         """Every threat model: all shards at once, or one by one while the ticket can still beat its rival."""
         attacks = self._attacks(trained, evaluated)
         if rival is None:
-            self._attack_at_once(attacks)
+            attack_at_once(attacks, self.run_all)
         else:
-            self._attack_while_it_can_win(attacks, unattacked.metrics(), rival)
-        return tuple(attack.figures() for attack in attacks)
+            attack_while_it_can_win(attacks, unattacked.metrics(), rival, self.run_all)
+        return attacks
 
-    def _attacks(self, trained: StageResult, evaluated: StageResult, epoch: int | None = None) -> "list[ShardedAttack]":
+    def _attacks(self, trained: StageResult, evaluated: StageResult, epoch: int | None = None) -> list[ShardedAttack]:
         masked_lm = self.run(self._attackers_masked_lm(), unheard) if self.world.corpus is not None else None
-        return [
-            ShardedAttack(each, self._shards(trained, each, masked_lm, epoch), evaluated, masked_lm)
-            for each in self.world.threats
-        ]
+        suite = self.settings.evaluation.suite
+        attacks: list[ShardedAttack] = []
+        for threat in self.world.threats:
+            shards = self._shards(trained, threat, masked_lm, epoch)
+            before = attacks[-1] if suite and attacks else None
+            attacks.append(ShardedAttack(threat, shards, evaluated, masked_lm, suite=suite, before=before))
+        return attacks
 
     def _attackers_masked_lm(self) -> Stage:
         """The masked language model of attacks. It is the same for every ticket, so that all face the same attacker."""
@@ -409,28 +418,13 @@ class Flow:
         fitting = self.settings.evaluation.masked_lm
         return self.masked_lm(masked_lm_model(self.settings), fitting, self.world.corpus)
 
-    def _attack_at_once(self, attacks: "Sequence[ShardedAttack]") -> None:
-        results = iter(self.run_all([shard for attack in attacks for shard in attack.shards]))
-        for attack in attacks:
-            attack.done += [next(results) for _ in attack.shards]
-
-    def _attack_while_it_can_win(
-        self, attacks: "Sequence[ShardedAttack]", known: Mapping[str, float], rival: Rival
-    ) -> None:
-        for attack in attacks:
-            for shard in attack.left:
-                beaten = rival({**known, **best_possible(attacks)})
-                if beaten is not None:
-                    raise Beaten(beaten, sum(each.rows_done() for each in attacks))
-                attack.done += self.run_all([shard])
-
     @property
     def _measured_on(self) -> StageKey:
         return self.world.measured or self.world.data
 
     def _shards(
         self, trained: StageResult, threat: ThreatModel, masked_lm: StageResult | None, epoch: int | None = None
-    ) -> tuple[Stage, ...]:
+    ) -> tuple[Attack, ...]:
         evaluation = self.settings.evaluation
         whole = Attack(
             seed=self.settings.seed,

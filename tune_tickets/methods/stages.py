@@ -458,6 +458,8 @@ class Attack(Stage):
     rows: int
     eval_batch_size: int
     shard: list[int] = field(default_factory=list)
+    only: list[int] | None = None
+    """The places in the sample of the rows to attack; None for all rows of the shard."""
     epoch: int | None = None
     data: StageKey
     retrain: StageKey
@@ -471,13 +473,18 @@ class Attack(Stage):
 
     def work(self, sizes: Sizes) -> Work:
         """The rows of the shard."""
-        rows = self.shard[1] - self.shard[0]
+        rows = len(self.places)
         return Work(f"<= {rows} rows attacked", rows)
+
+    @property
+    def places(self) -> list[int]:
+        """The places in the sample of the rows that it attacks."""
+        return list(range(*self.shard)) if self.only is None else self.only
 
     def foreseen(self) -> dict[str, Any]:
         """Every row withstands."""
         row = {"status": "failed", "queries": 0, "words_changed": 0.0, "similarity": None}
-        rows = [{"index": index, **row} for index in range(*self.shard)]
+        rows = [{"index": index, **row} for index in self.places]
         return {"rows": rows, "candidates": 0, "rejected": {}}
 
     @classmethod

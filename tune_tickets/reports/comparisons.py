@@ -14,33 +14,55 @@ from tune_tickets.results.records import (
 from tune_tickets.results.statistics import detectable, detectable_paired, mcnemar
 
 ALPHA = 0.05
+SUITE = "suite"
+"""What comparisons call all threat models of a suite together."""
 # The ticket was chosen on these rows, so they flatter it. Only fresh rows can settle a claim.
 CAVEAT = "These rows also steered the search: confirm the ticket on report rows before claiming more."
 
 
 def comparisons(selected: Outcome, others: Mapping[str, Outcome]) -> tuple[Comparison, ...]:
-    """Run the exact McNemar test on `survived`, per other model, for equal threat models and rows."""
+    """Run the exact McNemar test on `survived`, per other model, for equal threat models and rows.
+
+    Suites are compared as a whole: a row counts if it withstands all their threat models.
+    """
     return tuple(
-        comparison for name, other in others.items() for comparison in paired(name, selected.attacks, other.attacks)
+        comparison for name, other in others.items() for comparison in compared_outcomes(name, selected, other)
     )
 
 
-def paired(name: str, ours: Sequence[AttackFigures], theirs: Sequence[AttackFigures]) -> tuple[Comparison, ...]:
+def compared_outcomes(name: str, ours: Outcome, theirs: Outcome) -> tuple[Comparison, ...]:
     """Like `comparisons`, for one other model called `name`."""
+    one, other = ours.suite, theirs.suite
+    if one is None or other is None:
+        return paired(name, ours.attacks, theirs.attacks)
+    if (one.fingerprints, one.sample, one.rows) != (other.fingerprints, other.sample, other.rows):
+        return ()
+    return (_compare(name, SUITE, one.accuracy - other.accuracy, one.survived, other.survived),)
+
+
+def paired(name: str, ours: Sequence[AttackFigures], theirs: Sequence[AttackFigures]) -> tuple[Comparison, ...]:
+    """Run the test for each pair of attacks with the same threat model on the same rows, none of them in a suite."""
     return tuple(
-        _compare(name, one, other)
+        _compare(
+            name,
+            one.threat,
+            one.accuracy_under_attack - other.accuracy_under_attack,
+            one.survived,
+            other.survived,
+        )
         for one in ours
         for other in theirs
+        if one.after is None and other.after is None
         if (one.fingerprint, one.sample, len(one.survived)) == (other.fingerprint, other.sample, len(other.survived))
     )
 
 
-def _compare(name: str, ours: AttackFigures, theirs: AttackFigures) -> Comparison:
-    p_value = mcnemar(ours.survived, theirs.survived)
+def _compare(name: str, threat: str, difference: float, ours: Sequence[bool], theirs: Sequence[bool]) -> Comparison:
+    p_value = mcnemar(ours, theirs)
     return Comparison(
         other=name,
-        threat=ours.threat,
-        difference=ours.accuracy_under_attack - theirs.accuracy_under_attack,
+        threat=threat,
+        difference=difference,
         p_value=p_value,
         distinguishable=p_value < ALPHA,
     )

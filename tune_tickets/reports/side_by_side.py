@@ -17,7 +17,7 @@ from tune_tickets.config.domain import DOMAINS, is_domain
 from tune_tickets.config.source import Document, read_yaml
 from tune_tickets.errors import TicketsError
 from tune_tickets.reports.attacked import say
-from tune_tickets.reports.comparisons import paired, sentence
+from tune_tickets.reports.comparisons import compared_outcomes, sentence
 from tune_tickets.reports.table import (
     ABSENT,
     COST_LEGEND,
@@ -205,8 +205,9 @@ def _winners(experiments: Iterable[Finished]) -> dict[str, Outcome]:
 def _comparisons(experiments: list[Finished]) -> Iterator[PairedWinners]:
     """Paired tests of winners, for attacks with the same threat model and the same rows."""
     for (label, one), (name, other) in combinations(_winners(experiments).items(), 2):
-        known = [figures for figures in one.attacks if figures.sample]
-        for comparison in paired(name, known, other.attacks):
+        known = tuple(figures for figures in one.attacks if figures.sample)
+        suite = one.suite if one.suite is not None and one.suite.sample else None
+        for comparison in compared_outcomes(name, one.model_copy(update={"attacks": known, "suite": suite}), other):
             yield PairedWinners(one=label, **comparison.model_dump())
 
 
@@ -245,12 +246,18 @@ def _samples(experiments: list[Finished]) -> Iterator[str]:
         for twin in one.ood:
             if twin.name in samples and twin.sample != samples[twin.name]:
                 yield f"ood {twin.name}: {label} and {name} {_apart(twin.sample, samples[twin.name])}."
+        if _suite(one) != _suite(other):
+            yield f"Aua%: {label} and {name} were attacked by different suites, or one by none. Do not compare them."
         for ours in one.attacks:
             for theirs in other.attacks:
                 same = ours.sample and ours.sample == theirs.sample
                 if ours.fingerprint == theirs.fingerprint and not same:
                     reason = _apart(ours.sample, theirs.sample)
                     yield f"{ours.threat}: {label} and {name} {reason}, so there is no paired test of them."
+
+
+def _suite(outcome: Outcome) -> tuple[str, ...]:
+    return () if outcome.suite is None else outcome.suite.fingerprints
 
 
 def _apart(one: str, other: str) -> str:

@@ -10,11 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from tune_tickets.config.training import ADVERSARIES
-from tune_tickets.engine.stage import ExtensibleStage, Stage
+from tune_tickets.engine.stage import ExtensibleStage, Stage, digest_of
 from tune_tickets.reports.attacked import say
 from tune_tickets.reports.comparisons import ood_claims, verdict
 from tune_tickets.reports.pictures.evidence import stage_kind
-from tune_tickets.results.metrics import Metric, columns_of
+from tune_tickets.results.metrics import Metric, columns_of, find
 from tune_tickets.results.metrics import shown as cell_text
 from tune_tickets.results.records import (
     AttackFigures,
@@ -82,7 +82,7 @@ def winner_and_controls(summary: Summary) -> list[Row]:
 
 
 def groups(shown: Iterable[Row], plus_minus: str) -> list[Group]:
-    """Return the columns: method and clean accuracy, twins, each threat model, sizes, training costs."""
+    """Return the columns: method and clean accuracy, twins, suites, each threat model, sizes, training costs."""
     shown = list(shown)
     own: Group = (
         Column(("", "method"), lambda row: row.method, words=True),
@@ -94,12 +94,7 @@ def groups(shown: Iterable[Row], plus_minus: str) -> list[Group]:
         Column(("params", "M"), lambda row: f"{row.outcome.sparsity.parameters / 1e6:.2f}"),
         Column(("", "total"), lambda row: f"{row.outcome.sparsity.parameters_total / 1e6:.2f}"),
     )
-    # Threat models with different fingerprints never share a column, even under one name.
-    threats = {(figures.threat, figures.fingerprint): None for row in shown for figures in row.outcome.attacks}
-    names = [threat for threat, _ in threats]
-    threats = dict.fromkeys(sorted(threats, key=lambda threat: names.index(threat[0])))
-    attacks = [_threat_group(threat, fingerprint, ambiguous=names.count(threat) > 1) for threat, fingerprint in threats]
-    return [own, *_twin_groups(shown), *attacks, size, *_cost_groups(shown)]
+    return [own, *_twin_groups(shown), *_suite_groups(shown), *_threat_groups(shown), size, *_cost_groups(shown)]
 
 
 def _model_metrics(group: str) -> list[Metric]:
@@ -166,12 +161,54 @@ def _relative(kind: str, unit: str, with_search: bool) -> Callable[[Row], str]:
     return text
 
 
-def _threat_group(threat: str, fingerprint: str, ambiguous: bool) -> Group:
-    title = f"{threat} {fingerprint[:8]}" if ambiguous else threat
+def _suite_groups(shown: list[Row]) -> list[Group]:
+    """The accuracy under a suite of attacks. Different suites never share a column."""
+    suites = dict.fromkeys(row.outcome.suite.fingerprints for row in shown if row.outcome.suite is not None)
+    return [_suite_group(suite, ambiguous=len(suites) > 1) for suite in suites]
+
+
+def _suite_group(fingerprints: tuple[str, ...], ambiguous: bool) -> Group:
+    aua = find("aua")
+    assert aua is not None
+
+    def text(row: Row) -> str:
+        suite = row.outcome.suite
+        own = suite is not None and suite.fingerprints == fingerprints
+        return (cell_text(aua, row.outcome) if own else None) or ABSENT
+
+    title = f"suite {digest_of(fingerprints)[:8]}" if ambiguous else "suite"
+    return (Column((title, "Aua% [95%]"), text),)
+
+
+def _threat_groups(shown: list[Row]) -> list[Group]:
+    """Threat models with different fingerprints, or at different places of a suite, never share a column."""
+    threats = dict.fromkeys(_identity(figures) for row in shown for figures in row.outcome.attacks)
+    titles = [_title(*threat) for threat in threats]
+    ordered = sorted(threats, key=lambda threat: titles.index(_title(*threat)))
+    return [_threat_group(threat, ambiguous=titles.count(_title(*threat)) > 1) for threat in ordered]
+
+
+_Identity = tuple[str, str, tuple[str, ...] | None]
+
+
+def _identity(figures: AttackFigures) -> _Identity:
+    return figures.threat, figures.fingerprint, figures.after
+
+
+def _title(threat: str, fingerprint: str, after: tuple[str, ...] | None) -> str:
+    """In a suite it is the accuracy after this and all earlier threat models, not under this one alone."""
+    return threat if after is None else f"after {threat}"
+
+
+def _threat_group(threat: _Identity, ambiguous: bool) -> Group:
+    _, fingerprint, after = threat
+    apart = fingerprint if not after else digest_of([*after, fingerprint])
+    title = f"{_title(*threat)} {apart[:8]}" if ambiguous else _title(*threat)
+    hidden = "aua_after/<threat>" if after is None else "aua/<threat>"
 
     def cell(show: Callable[[AttackFigures], str]) -> Callable[[Row], str]:
         def text(row: Row) -> str:
-            found = [f for f in row.outcome.attacks if (f.threat, f.fingerprint) == (threat, fingerprint)]
+            found = [figures for figures in row.outcome.attacks if _identity(figures) == threat]
             return show(found[0]) if found else ABSENT
 
         return text
@@ -180,7 +217,8 @@ def _threat_group(threat: str, fingerprint: str, ambiguous: bool) -> Group:
         above = "" if index else title
         return Column((above, metric.column), cell(lambda figures: cell_text(metric, figures) or ABSENT))
 
-    return tuple(column(index, metric) for index, metric in enumerate(columns_of("<threat>")))
+    metrics = [metric for metric in columns_of("<threat>") if metric.name != hidden]
+    return tuple(column(index, metric) for index, metric in enumerate(metrics))
 
 
 def _trial_row(trial: TrialRecord, outcome: Outcome, summary: Summary) -> Row:
@@ -212,7 +250,8 @@ def _mean(values: tuple[float, ...] | None) -> float:
 GAP = 2
 STYLES = {SELECTED: "bold green", BARRED: "dim"}
 LEGEND = (
-    "obj.: objective. Clean%: accuracy on unchanged select rows. Aua%: the same under attack. Suc%: successful "
+    "obj.: objective. Clean%: accuracy on unchanged select rows. Aua%: the same under attack. suite: rows that "
+    "withstand all attacks, one after the other. after: rows left after this attack and those before. Suc%: successful "
     "attacks. #Query: mean per attacked row. ood: on select rows of an out-of-distribution twin, whole and by group. "
     "cut%: share removed. params: millions, without embeddings and in total. "
     "Intervals are 95%."

@@ -167,8 +167,9 @@ def member(name: str) -> str:
 
 
 def attacks_in(names: Iterable[str]) -> list[str]:
-    """The accuracies under single attacks among names of metrics, each once."""
-    return [name for name in dict.fromkeys(names) if _ATTACKED.names(name)]
+    """The accuracies under single attacks among names of metrics, each once; that under a suite if there are none."""
+    known = dict.fromkeys(names)
+    return [name for name in known if _ATTACKED.names(name)] or [name for name in known if name == _AUA]
 
 
 def twins_in(names: Iterable[str]) -> list[str]:
@@ -176,10 +177,17 @@ def twins_in(names: Iterable[str]) -> list[str]:
     return [name for name in dict.fromkeys(names) if _SHIFTED.names(name)]
 
 
-def attack_bounds(accuracies: Mapping[str, float]) -> dict[str, float]:
-    """The best values that metrics can still reach, given the best accuracy under each attack, by threat model."""
-    single = {_ATTACKED.name.replace(_THREAT, threat): value for threat, value in accuracies.items()}
-    return {**single, "aua": sum(single.values()) / len(single)}
+def attack_bounds(accuracies: Mapping[str, float], suite: bool = False) -> dict[str, float]:
+    """The best values that metrics can still reach, given the best accuracy under each attack, by threat model.
+
+    Args:
+        accuracies: In %, by threat model; in a suite, after it and all those before.
+        suite: Whether the threat models are a suite.
+    """
+    name = (_AFTER if suite else _ATTACKED).name
+    single = {name.replace(_THREAT, threat): value for threat, value in accuracies.items()}
+    values = list(single.values())
+    return {**single, _AUA: values[-1] if suite else sum(values) / len(values)}
 
 
 def lower_is_better(name: str) -> bool:
@@ -190,7 +198,7 @@ def lower_is_better(name: str) -> bool:
 
 def headline(metrics: Mapping[str, float]) -> dict[str, float]:
     """Return the metrics for one line: clean accuracy, accuracy under each attack and on each OOD twin."""
-    rows = [row for row in table() if row.headline]
+    rows = [row for row in table() if row.headline or row.name in attacks_in(metrics)]
     return {name: value for name, value in metrics.items() if any(row.names(name) for row in rows)}
 
 
@@ -227,14 +235,21 @@ def _read(
                 yield from row.values(source, member)
 
 
-def objective_names(threats: Iterable[str], twins: Iterable[str], tasks: Iterable[str]) -> tuple[str, ...]:
-    """Return the metrics that an objective may name, given the threat models, OOD twins and further tasks."""
+def objective_names(
+    threats: Iterable[str], twins: Iterable[str], tasks: Iterable[str], suite: bool = False
+) -> tuple[str, ...]:
+    """Return the metrics that an objective may name, given the threat models, OOD twins and further tasks.
+
+    A suite attacks all rows with its first threat model only, so it has no accuracy under each of them.
+    """
     members, tasks = {_THREAT: tuple(threats), _TWIN: tuple(twins)}, tuple(tasks)
     own: list[str] = []
     stems = [row.name.split("/")[0] for row in table()]
     # As people read it: accuracies first, a mean before its members.
     order = sorted(table(), key=lambda row: (not row.confirmed, stems.index(row.name.split("/")[0]), row.family != ""))
     for row in order:
+        if row is _ATTACKED and suite:
+            continue
         if row.objective and not (row.name == "ood" and not members[_TWIN]):
             own += [row.name.replace(row.family, each) for each in members[row.family]] if row.family else [row.name]
     means = [f"mean/{row.name}" for row in table() if row.over_tasks and tasks]
@@ -255,9 +270,10 @@ def shown(row: Metric, source: object, plus_minus: str = "±") -> str | None:
         return None
     text = f"{value:.{row.digits}f}"
     ends = [each.read(source) for end in ("low", "high") for each in table() if each.name == f"{end}/{row.name}"]
-    if row.interval is None or len(ends) < 2:
+    known = [float(end) for end in ends if isinstance(end, float | int)]
+    if row.interval is None or len(known) < 2:
         return text
-    low, high = (float(end) for end in ends if isinstance(end, float | int))
+    low, high = known
     if row.interval == "half":
         return f"{text} {plus_minus}{(high - low) / 2:.{row.digits}f}"
     return f"{text} [{low:.{row.digits}f}-{high:.{row.digits}f}]"
@@ -270,15 +286,24 @@ def _attack(name: str, read: Callable[[Any], float | Mapping[str, float] | None]
 _HIGH: dict[str, Any] = {"better": "higher", "objective": True}
 _SIZE: dict[str, Any] = {**_HIGH, "before_attack": True, "group": "size"}
 _CLEAN: dict[str, Any] = {"said": "clean", "axis": "clean accuracy, %", "column": "Clean%", "interval": "half"}
+_AUA = "aua"
 _ATTACKED = _attack(
-    "aua",
-    lambda attack: attack.accuracy_under_attack,
+    _AUA,
+    lambda attack: _alone(attack, attack.accuracy_under_attack),
     **_HIGH,
     headline=True,
     confirmed=True,
     column="Aua% [95%]",
     interval="range",
     axis=f"accuracy under {_THREAT}, %",
+)
+_AFTER = _attack(
+    "aua_after",
+    lambda attack: _in_suite(attack, attack.accuracy_under_attack),
+    better="higher",
+    column="Aua% [95%]",
+    interval="range",
+    axis=f"accuracy after {_THREAT}, %",
 )
 _SHIFTED = Metric(
     f"ood/{_TWIN}",
@@ -313,8 +338,11 @@ for _row in (
     Metric("high/clean", lambda model: model.clean.interval[1], epoch=True),
     Metric("weighted_f1", lambda model: model.clean.weighted_f1, **_HIGH, epoch=True, column="F1%"),
     _ATTACKED,
-    _attack("low/aua", lambda attack: attack.interval[0]),
-    _attack("high/aua", lambda attack: attack.interval[1]),
+    _attack("low/aua", lambda attack: _alone(attack, attack.interval[0])),
+    _attack("high/aua", lambda attack: _alone(attack, attack.interval[1])),
+    _AFTER,
+    _attack("low/aua_after", lambda attack: _in_suite(attack, attack.interval[0])),
+    _attack("high/aua_after", lambda attack: _in_suite(attack, attack.interval[1])),
     _attack("suc", lambda attack: attack.success_rate, better="lower", column="Suc%"),
     _attack("queries", lambda attack: attack.queries, better="higher", unit="queries", column="#Query"),
     _attack("words_changed", lambda attack: attack.words_changed),
@@ -325,15 +353,18 @@ for _row in (
     _attack("candidates", lambda attack: float(attack.candidates) if attack.candidates else None, unit="texts"),
     Metric(f"rejected/{_THREAT}/<constraint>", lambda attack: attack.rejected, epoch=True),
     Metric(
-        "aua",
-        lambda model: mean_aua(model.attacks),
+        _AUA,
+        lambda model: aua_of(model),
         **_HIGH,
         epoch=True,
         over_tasks=True,
         confirmed=True,
+        interval="range",
         said="under attack",
         axis="accuracy under attack, %",
     ),
+    Metric("low/aua", lambda model: None if model.suite is None else model.suite.interval[0], epoch=True),
+    Metric("high/aua", lambda model: None if model.suite is None else model.suite.interval[1], epoch=True),
     _SHIFTED,
     Metric(f"low/ood/{_TWIN}", lambda twin: twin.interval[0]),
     Metric(f"high/ood/{_TWIN}", lambda twin: twin.interval[1]),
@@ -349,9 +380,20 @@ for _row in (
     register(_row)
 
 
-def mean_aua(attacks: Iterable[Any]) -> float | None:
-    """Return the mean accuracy under several attacks; None without attacks."""
-    return _mean([attack.accuracy_under_attack for attack in attacks])
+def aua_of(model: Any) -> float | None:  # noqa: ANN401 - an Outcome or EpochFigures; records import this module
+    """Return the accuracy under the suite, or else the mean over single attacks; None without attacks."""
+    if model.suite is not None:
+        return float(model.suite.accuracy)
+    return _mean([attack.accuracy_under_attack for attack in model.attacks])
+
+
+def _alone(attack: Any, value: float) -> float | None:  # noqa: ANN401 - AttackFigures
+    """None in a suite, where the rows that lost to earlier threat models are not attacked."""
+    return value if attack.after is None else None
+
+
+def _in_suite(attack: Any, value: float) -> float | None:  # noqa: ANN401 - AttackFigures
+    return None if attack.after is None else value
 
 
 def _mean(values: list[float]) -> float | None:

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tune_tickets.results.metrics import epoch_values, mean_aua, outcome_values
+from tune_tickets.results.metrics import aua_of, epoch_values, outcome_values
 
 
 class Record(BaseModel):
@@ -99,7 +99,9 @@ class AttackFigures(Record):
     fingerprint: str
     rows: int
     clean: float = Field(description="Clean% over the attacked rows")
-    accuracy_under_attack: float = Field(description="Aua%: failed attacks / all rows")
+    accuracy_under_attack: float = Field(
+        description="Aua%: failed attacks / all rows; in a suite: rows that withstood this and all earlier attacks"
+    )
     interval: tuple[float, float]
     success_rate: float = Field(description="Suc%: successes / (successes + failures); 0 if nothing was attacked")
     queries: float = Field(description="#Query: mean over attacked rows")
@@ -108,6 +110,11 @@ class AttackFigures(Record):
     skipped: int = Field(description="Rows the model got wrong before any change")
     survived: tuple[bool, ...] = Field(description="Per attacked row: right before and after the attack")
     sample: str = Field("", description="Digest of the attacked rows: texts, labels and order")
+    after: tuple[str, ...] | None = Field(
+        None,
+        description="In a suite: fingerprints of the threat models before it, whose victims were not attacked again. "
+        "Null without a suite",
+    )
     masked_lm: MaskedAccuracy | None = Field(
         None, description="Of the masked language model fitted to propose words: % of hidden tokens guessed"
     )
@@ -115,6 +122,18 @@ class AttackFigures(Record):
     rejected: dict[str, float] = Field(
         default_factory=dict, description="% of the candidates that each constraint rejected, by its name"
     )
+
+
+class SuiteFigures(Record):
+    """Several threat models one after the other: a row survives if it withstands all of them."""
+
+    threats: tuple[str, ...] = Field(description="Their names, in order")
+    fingerprints: tuple[str, ...] = Field(description="Their fingerprints, in order")
+    rows: int
+    accuracy: float = Field(description="Aua%: rows that withstand all threat models / all rows")
+    interval: tuple[float, float]
+    survived: tuple[bool, ...] = Field(description="Per row: right before and after every attack")
+    sample: str = Field("", description="Digest of the rows: texts, labels and order")
 
 
 class OodFigures(Record):
@@ -178,11 +197,12 @@ class Outcome(Record):
     mask: str | None = Field(None, description="Digest of the mask itself: equal for equal tickets")
     masked_head: MaskedHead | None = Field(None, description="Of tickets searched on masked text: the head used there")
     transfers: tuple[TransferFigures, ...] = Field((), description="The same ticket on further tasks")
+    suite: SuiteFigures | None = Field(None, description="With `evaluation.suite`: all attacks together")
 
     @property
     def aua(self) -> float | None:
-        """The mean accuracy under all attacks; None without attacks."""
-        return mean_aua(self.attacks)
+        """Accuracy under the suite, or else the mean over all attacks; None without attacks."""
+        return aua_of(self)
 
     def metrics(self) -> dict[str, float]:
         """Return all metrics as a flat mapping, with the names that MLflow and the summary use."""
@@ -253,6 +273,7 @@ class EpochFigures(Record):
     epoch: int
     clean: CleanFigures
     attacks: tuple[AttackFigures, ...]
+    suite: SuiteFigures | None = None
 
     def metrics(self) -> dict[str, float]:
         """Return the metrics as a flat mapping, with the names of the summary."""

@@ -131,7 +131,7 @@ def _threat(threat: ThreatModel) -> ThreatRecord:
 def measured(settings: Settings) -> tuple[str, ...]:
     """Return the metrics with a direction that every finished trial has."""
     threats = [threat.name for threat in threats_of(settings.evaluation)]
-    return objective_names(threats, settings.task.twins, settings.transfer)
+    return objective_names(threats, settings.task.twins, settings.transfer, settings.evaluation.suite)
 
 
 def check_objective(experiment: Experiment) -> None:

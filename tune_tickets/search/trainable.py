@@ -15,8 +15,8 @@ from ray import tune
 from tune_tickets.config import Experiment
 from tune_tickets.config.domain import Scalar
 from tune_tickets.engine.client import BrokerRunner
-from tune_tickets.methods.attacking import Beaten
-from tune_tickets.methods.base import Flow, Rival, World
+from tune_tickets.methods.attacking import Beaten, Rival
+from tune_tickets.methods.base import Flow, World
 from tune_tickets.results.objective import beats, judge, names, reachable
 from tune_tickets.results.records import Outcome
 from tune_tickets.search.space import reference

@@ -23,10 +23,11 @@ def run(context: StageContext) -> StageOutput:
     ticket = load_trained(context)
     rows = load_rows(context)
     first, end = inputs["shard"]
-    sample = attack_sample(rows.select, inputs["rows"], inputs["seed"])[first:end]
+    sample = attack_sample(rows.select, inputs["rows"], inputs["seed"])
+    places = inputs.get("only", range(first, end))
     attacked = attack_rows(
         Victim(ticket.model, ticket.tokenizer, ticket.metadata.max_length, inputs["eval_batch_size"]),
-        [AttackRow(index, row.texts, row.label) for index, row in sample],
+        [AttackRow(index, row.texts, row.label) for index, row in (sample[place] for place in places)],
         threat,
         columns=rows.columns,
         attacked=rows.attacked,

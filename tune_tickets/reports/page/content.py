@@ -235,8 +235,16 @@ def _cards(source: Source) -> Iterator[tuple[str, str, str]]:
     beside = f", dense {dense.clean.accuracy:.1f}" if dense else ""
     later = _on_report_rows(source)
     yield "clean accuracy", f"{outcome.clean.accuracy:.1f}%", f"{low:.1f}-{high:.1f}{beside}{later.get('clean', '')}"
+    if outcome.suite is not None:
+        low, high = outcome.suite.interval
+        beside = f", dense {dense.suite.accuracy:.1f}" if dense and dense.suite else ""
+        yield (
+            "under the suite of attacks",
+            f"{outcome.suite.accuracy:.1f}%",
+            f"{low:.1f}-{high:.1f}{beside}{later.get('aua', '')}",
+        )
     others = {figures.fingerprint: figures for figures in dense.attacks} if dense else {}
-    for figures in outcome.attacks:
+    for figures in outcome.attacks if outcome.suite is None else ():
         low, high = figures.interval
         other = others.get(figures.fingerprint)
         beside = f", dense {other.accuracy_under_attack:.1f}" if other else ""

@@ -55,7 +55,7 @@ def front_panels(evidence: Evidence) -> list[tuple[str, list[FrontPoint]]]:
     found = []
     for name in (["aua"] if len(attacks) > 1 else []) + attacks[:MOST_THREATS]:
         points = [_point(model, name, attacks, evidence.selected) for model in own if name in model.metrics]
-        found.append((f"{member(name) or 'mean over attacks'}, select rows", points))
+        found.append((f"{_attack_title(name, attacks)}, select rows", points))
     found += _on_further_tasks(own, evidence.selected)
     if evidence.confirmation is not None:
         points = confirmed_points(evidence.confirmation, own, evidence.selected)
@@ -70,10 +70,15 @@ def _on_further_tasks(models: Sequence[Measured], selected: str | None) -> list[
     for task in list(dict.fromkeys(task for model in models for task in model.tasks))[:MOST_TASKS]:
         there = [replace(model, metrics=model.tasks[task]) for model in models if "aua" in model.tasks.get(task, {})]
         attacks = attacks_of(there)
-        heading = f"task {task}: {member(attacks[0]) if len(attacks) == 1 else 'mean over attacks'}, select rows"
+        heading = f"task {task}: {_attack_title(attacks[0] if len(attacks) == 1 else 'aua', attacks)}, select rows"
         if there:
             found.append((heading, [_point(model, "aua", attacks, selected) for model in there]))
     return found
+
+
+def _attack_title(name: str, attacks: Sequence[str]) -> str:
+    """The threat model of a metric; for `aua`, whether it is a mean or a suite."""
+    return member(name) or ("suite of attacks" if attacks == ["aua"] else "mean over attacks")
 
 
 def attacks_of(models: Iterable[Measured]) -> list[str]:
