@@ -142,6 +142,11 @@ def test_a_difference_that_no_affordable_number_of_rows_shows_asks_for_trials():
     assert (behind.kind, "rows_needed" in behind.figures) == ("undecided", False)
 
 
+def test_rows_that_can_show_no_difference_at_all_are_called_too_few():
+    found = judged(*rows(3, 1, both=2, neither=14))
+    assert "; they differ on 4 rows, too few to show any difference, so attack about " in found.sentence
+
+
 def test_a_robust_ticket_that_has_lost_clean_accuracy_is_not_shipped():
     ours, theirs = rows(20, 4)
     without = Objective(floor_points=None)

@@ -101,13 +101,13 @@ def detectable(accuracy: float, rows: int) -> float:
 
 def detectable_paired(ours: Sequence[bool], theirs: Sequence[bool], level: float = ALPHA) -> float:
     """Return the difference that paired rows can show, in points, given how often the models differ (McNemar)."""
-    rows, divided = len(ours), _divided(ours, theirs)
+    rows, share = len(ours), divided(ours, theirs)
 
     def surplus(difference: float) -> float:
-        really = _POWER * math.sqrt(max(divided - difference**2, 0.0))
-        return difference * math.sqrt(rows) - _quantile(level) * math.sqrt(divided) - really
+        really = _POWER * math.sqrt(max(share - difference**2, 0.0))
+        return difference * math.sqrt(rows) - _quantile(level) * math.sqrt(share) - really
 
-    return _root(surplus, divided)
+    return _root(surplus, share)
 
 
 def rows_to_show(ours: Sequence[bool], theirs: Sequence[bool], level: float = ALPHA) -> int | None:
@@ -115,16 +115,16 @@ def rows_to_show(ours: Sequence[bool], theirs: Sequence[bool], level: float = AL
 
     The inverse of `detectable_paired`: the share of rows on which the models differ is taken as it was observed.
     """
-    difference, divided = abs(sum(ours) - sum(theirs)) / len(ours), _divided(ours, theirs)
+    difference, share = abs(sum(ours) - sum(theirs)) / len(ours), divided(ours, theirs)
     if difference == 0:
         return None
-    by_chance = _quantile(level) * math.sqrt(divided)
-    really = _POWER * math.sqrt(max(divided - difference**2, 0.0))
+    by_chance = _quantile(level) * math.sqrt(share)
+    really = _POWER * math.sqrt(max(share - difference**2, 0.0))
     return math.ceil(((by_chance + really) / difference) ** 2)
 
 
-def _divided(ours: Sequence[bool], theirs: Sequence[bool]) -> float:
-    """The share of rows on which two models differ; at least one row, so that a difference is possible at all."""
+def divided(ours: Sequence[bool], theirs: Sequence[bool]) -> float:
+    """Return the share of rows on which two models differ; at least one row, so that a difference is possible."""
     return max(sum(one != other for one, other in zip(ours, theirs, strict=True)), 1) / len(ours)
 
 

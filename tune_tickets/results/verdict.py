@@ -8,7 +8,7 @@ from tune_tickets.config.objective import Objective
 from tune_tickets.results.metrics import lower_is_better
 from tune_tickets.results.objective import ranked
 from tune_tickets.results.records import AttackFigures, ControlRecord, Outcome, TrialRecord, Verdict
-from tune_tickets.results.statistics import ALPHA, detectable_paired, holm, mcnemar, p_text, rows_to_show
+from tune_tickets.results.statistics import ALPHA, detectable_paired, divided, holm, mcnemar, p_text, rows_to_show
 
 MOST_ROWS = 5000
 """A difference that needs more attacked rows than this is too small to be worth them."""
@@ -149,6 +149,8 @@ def _judge(case: _Case, objective: Objective, trials: int) -> Verdict:
     needed = _rows_needed(case)
     figures = {"detectable": smallest} | ({} if needed is None else {"rows_needed": needed})
     limit = f"{case.rows} rows show a difference of {smallest:.1f} points or more"
+    if smallest >= 100.0 * (share := divided(case.survived, case.dense_survived)):
+        limit = f"they differ on {round(share * case.rows)} rows, too few to show any difference"
     sentence = f"Search on: {case.says(case.trial)}; {clean}; {limit}, so {_advice(case, needed, trials)}."
     return _verdict("undecided", sentence, case, figures)
 
