@@ -60,6 +60,8 @@ class Registry:
             self._client.set_model_version_tag(name, version.version, key, shorten(value, TAG_LENGTH))
         if winner.is_best:
             self._client.set_registered_model_alias(name, ALIAS, version.version)
+        elif str(self._client.get_registered_model(name).aliases.get(ALIAS)) == str(version.version):
+            self._client.delete_registered_model_alias(name, ALIAS)  # an earlier session of the search gave it
         return str(version.version)
 
     def _version(self, name: str, digest: str) -> ModelVersion | None:

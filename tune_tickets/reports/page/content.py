@@ -90,7 +90,7 @@ def objective_sentences(objective: Objective) -> Iterator[str]:
     if objective.floor_clean is not None:
         yield f"A ticket must reach {objective.floor_clean:g}% clean accuracy."
     yield from (f"A ticket must meet {constraint.text}." for constraint in objective.constraints)
-    yield f"A model that gives one label to {100 * objective.near_constant:g}% of rows or more may not win."
+    yield f"A model that gives one label to {100 * objective.near_constant:g}% of rows or more is ruled out."
 
 
 def _value(objective: Objective) -> str:
