@@ -91,7 +91,7 @@ def test_it_goes_through_the_whole_command_line(start, cli, toy_yaml, tmp_path, 
     kill_in_the_middle(start("run", toy_yaml, "--output", out, *SMALL))
     code, printed = cli("resume", out)
     assert code == 0, printed
-    assert "Best ticket" in printed, printed
+    assert "load it with tune_tickets.load_ticket" in printed, printed
     summary = summary_of(out)
     assert summary.status == "finished"
     assert [(trial.id, trial.status) for trial in summary.trials] == [("t000", "complete"), ("t001", "complete")]

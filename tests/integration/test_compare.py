@@ -71,5 +71,6 @@ def test_methods_are_compared_in_one_experiment_and_experiments_with_each_other(
     found = SideBySide.model_validate(json.loads((tmp_path / "out.json").read_text(encoding="utf-8")))
     assert [(pair.one, pair.other, pair.p_value) for pair in found.comparisons] == [("A", "B", 1.0)]
     assert (found.notes, found.differences) == ((), {})
-    assert "the winner of A cannot be told from that of B" in printed
-    assert "| * A trial" in (tmp_path / "out.md").read_text(encoding="utf-8")
+    assert "the ticket of A is level with that of B" in printed
+    mark = "" if summary.selected.beaten else "* "
+    assert f"| {mark}A trial" in (tmp_path / "out.md").read_text(encoding="utf-8")

@@ -110,8 +110,9 @@ def check_controls(summary):
 
 def check_files(out, printed, summary):
     winner = winner_of(summary)
-    assert "Best ticket" in printed
-    assert "cannot be told" in printed or "accuracy under attack than" in printed
+    assert ("Ticket of the first rank: " if summary.selected.beaten else "Best ticket: ") in printed
+    assert summary.verdict.sentence in printed
+    assert " points above dense" in printed or " points below dense" in printed or "level with dense" in printed
     ticket = load_ticket(out / summary.selected.ticket)
     assert {label for label, _ in ticket.predict(["a good film", "a bad film"])} == {"neg", "pos"}
     assert ticket.metadata.params == winner.params
@@ -139,9 +140,12 @@ def check_runs(out, summary):
     assert len(runs) == 1 + 3 + len(summary.controls)
     assert all(run.info.status == "FINISHED" for run in runs)
     assert {one.tags[0].value for run in runs for one in run.inputs.dataset_inputs} == {"train", "select"}
-    [best] = [run for run in runs if run.data.tags.get("selected") == "true"]
+    [best] = [run for run in runs if run.info.run_name == f"trial {winner_of(summary).number}"]
+    assert best.data.tags["selected"] == ("false" if summary.selected.beaten else "true")
+    assert parent.data.tags["mlflow.note.content"].startswith(summary.verdict.sentence)
     assert best.data.metrics["epoch/clean"] == best.data.metrics["clean"], "the last epoch is the ticket itself"
-    assert registered(out, "tiny").run_id == best.info.run_id
+    if not summary.selected.beaten:
+        assert registered(out, "tiny").run_id == best.info.run_id
     assert {"substitutions.txt", "pictures", "report.html"} <= set(artifacts_of(out, parent))
 
 

@@ -67,7 +67,7 @@ def test_two_models_go_by_letters_and_are_compared_in_words():
         other="other folder", threat="textfooler/minilm", difference=12.5, p_value=0.0123, distinguishable=True
     )
     shown = printed(print_comparisons, [difference])
-    assert "A keeps 12.5 points more accuracy under attack than B (p = 0.012)." in shown
+    assert "A is 12.5 points above B (p = 0.012)." in shown
 
 
 def test_texts_stand_below_their_headings_and_pairs_name_their_columns():

@@ -3,8 +3,8 @@ from math import comb
 import pytest
 
 from tests.reports.conftest import make_attack, make_outcome
-from tune_tickets.reports.comparisons import comparisons, verdict
-from tune_tickets.results.records import Comparison
+from tune_tickets.reports.comparisons import compared, comparisons
+from tune_tickets.results.records import Comparison, Selection
 
 
 def pair(only_ours, only_theirs, both=3, neither=4):
@@ -63,18 +63,40 @@ def test_figures_of_another_fingerprint_or_of_other_rows_are_not_compared():
     assert comparisons(ours, {"dense": elsewhere, "random-0": fewer, "random-1": others}) == ()
 
 
-def test_the_verdict_says_what_cannot_be_told_apart():
-    tie = Comparison(other="dense", threat="t", difference=6.0, p_value=0.2101, distinguishable=False)
-    text = verdict((tie,))
-    assert "t: the selected ticket cannot be told from dense (+6.0 points, p = 0.210)." in text
+def selection(*found):
+    return Selection(trial="t1", ticket=None, reason="", comparisons=found)
+
+
+def test_a_difference_that_the_rows_cannot_settle_has_its_direction_and_its_size():
+    tie = Comparison(
+        other="dense", threat="t", difference=-15.625, p_value=0.031, corrected=0.062, rows=32, distinguishable=False
+    )
+    text = compared(selection(tie))
+    assert "t: t1 is 15.6 points below dense (p = 0.062: 32 rows cannot settle a difference of this size).\n" in text, (
+        "the corrected p-value is shown"
+    )
     assert "confirm the ticket on report rows" in text
 
 
-@pytest.mark.parametrize(("difference", "word"), [(12.0, "more"), (-12.0, "less")])
-def test_the_verdict_says_by_how_much_and_in_which_direction(difference, word):
+@pytest.mark.parametrize(("difference", "word"), [(12.0, "above"), (-12.0, "below")])
+def test_a_settled_difference_has_its_direction_and_its_size(difference, word):
     found = Comparison(other="random-0", threat="t", difference=difference, p_value=0.0002, distinguishable=True)
-    assert f"keeps 12.0 points {word} accuracy under attack than random-0 (p < 0.001)." in verdict((found,))
+    assert f"t: t1 is 12.0 points {word} random-0 (p < 0.001)." in compared(selection(found))
 
 
-def test_the_verdict_on_nothing_says_so():
-    assert "no other model" in verdict(())
+def test_equal_models_are_level():
+    found = Comparison(other="dense", threat="t", difference=0.0, p_value=1.0, rows=8, distinguishable=False)
+    assert "t: t1 is level with dense (p = 1.000, 8 rows)." in compared(selection(found))
+
+
+def test_without_comparisons_the_text_says_so():
+    assert compared(selection()) == "There is no other model under the same threat model to compare t1 with."
+
+
+def test_p_values_are_corrected_for_the_number_of_comparisons():
+    ours, theirs = pair(8, 1)
+    (alone,) = comparisons(ours, {"dense": theirs})
+    assert (alone.p_value, alone.corrected, alone.distinguishable) == (0.0390625, 0.0390625, True)
+    found = comparisons(ours, {"dense": theirs, "random-0": ours})
+    assert [(one.p_value, one.corrected) for one in found] == [(0.0390625, 0.078125), (1.0, 1.0)]
+    assert not found[0].distinguishable, "0.078 is above 0.05"

@@ -83,7 +83,7 @@ def test_the_table_shows_failed_seeds_and_says_what_cannot_be_told():
     assert "2 of 3" in shown
     assert "t1, seed 2 failed: out of memory" in shown
     assert "81.0 [68.3, 93.7]" in shown  # 81 -+ 12.706 x sqrt(2) / sqrt(2)
-    assert "clean: t1 cannot be told from dense (+3.0 points, p = 0.205, 2 seeds)." in shown
+    assert "clean: t1 is 3.0 points above dense (p = 0.205: 2 seeds cannot settle a difference of this size)." in shown
 
 
 def test_threat_models_keep_their_whole_names_in_a_narrow_terminal():

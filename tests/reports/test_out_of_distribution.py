@@ -62,7 +62,7 @@ def test_sentences_say_what_was_seen_compared_and_detectable():
     )
     mark, compared, shown = (text for _, text in ood_claims(summary))
     assert mark.startswith("uses_ood_information")
-    assert "the selected ticket differs from dense (+40.0 points of accuracy, McNemar p = 0.021)" in compared
+    assert compared == "ood/hans (accuracy): t0 is 40.0 points above dense (p = 0.021)."
     assert "clean 10.0 points (256 rows), ood/hans" in shown
     assert "(20 rows, paired)" in shown
     assert mark in drawn(summary, 120)

@@ -68,7 +68,7 @@ def test_winners_on_the_same_rows_are_tested_in_pairs(folder):
     assert (found.one, found.other, found.threat, found.difference) == ("A", "B", "textfooler/minilm", 70.0)
     assert found.p_value == pytest.approx(2 * (comb(9, 0) + comb(9, 1)) / 2**9)
     text = printed(experiments)
-    assert "the winner of A keeps 70.0 points more accuracy under attack than that of B (p = 0.039)." in text
+    assert "the ticket of A is 70.0 points above that of B (p = 0.039)." in text
     assert "These rows also steered the searches" in text
 
 
@@ -169,7 +169,7 @@ def test_the_markdown_page_has_one_table_with_whole_headers(folder):
     assert first.startswith(
         "| * A trial 3 | earlyrobust | 0.530 | 84.4 ±4.5 | 23.0 [15.8-32.2] | 74.5 | 1023.4 | 16.7 |"
     )
-    assert "- textfooler/minilm: the winner of A cannot be told from that of B (+0.0 points, p = 1.000)." in page
+    assert "- textfooler/minilm: the ticket of A is level with that of B (p = 1.000, 4 rows)." in page
     assert "All settings that they share are equal." in page
 
 

@@ -93,7 +93,7 @@ def test_the_selected_trial_comes_first_then_the_best_objectives_then_controls()
 
 def test_only_the_best_are_shown_and_it_is_said():
     text = drawn(make_summary([make_trial(number) for number in range(12)], selected="t11"), 120, top=3)
-    assert "12 trials (12 complete); the best 3 are shown" in text
+    assert "12 trials (12 complete); the first 3 are shown" in text
     assert [bool(row_of(text, f"trial {number}")) for number in (11, 10, 9, 8)] == [True, True, True, False]
 
 
@@ -102,7 +102,7 @@ def test_a_ticket_that_may_not_win_is_marked_with_the_reason():
     barred = make_trial(1, feasible=False, values=(-0.02,), outcome=make_outcome(57.0, flags=[flag]))
     text = drawn(make_summary([make_trial(0), barred]), 120)
     assert row_of(text, "trial 1")[0].startswith("x ")
-    assert f"x trial 1 may not win: {flag}" in text
+    assert f"x trial 1 is ruled out: {flag}" in text
 
 
 def test_trials_that_did_not_finish_are_counted_but_have_no_row():
@@ -134,7 +134,7 @@ def test_reason_and_comparisons_follow_in_plain_sentences():
     text = drawn(make_summary([make_trial(0)]), 80)
     assert "Trial 0 has the best objective." in text
     # Piped: one line per sentence, however long.
-    assert "the selected ticket cannot be told from dense (+6.0 points, p = 0.210)." in text
+    assert "t0 is 6.0 points above dense (p = 0.210: these rows cannot settle a difference of this size)." in text
 
 
 def test_a_search_without_a_result_has_only_sentences():

@@ -9,7 +9,7 @@ from tune_tickets.config import load_experiment
 from tune_tickets.results.folder import place_results
 from tune_tickets.results.records import ControlRecord, Outcome
 from tune_tickets.results.summary import read_summary
-from tune_tickets.search.closing import close_search, why_chosen
+from tune_tickets.search.closing import close_search, why_first
 
 
 def constant(share: float) -> Outcome:
@@ -30,9 +30,9 @@ def test_a_control_that_answers_the_same_for_everything_is_noted(share, notes, t
 
 def test_the_reason_speaks_of_no_floor_and_of_no_attack_that_was_not_there():
     metrics = {"clean": 84.4, "aua": 23.0}
-    assert why_chosen([make_trial(0, metrics=metrics)]) == (
+    assert why_first([make_trial(0, metrics=metrics)]) == (
         "t0 is the only ticket that may win (clean 84.4%, under attack 23.0%)."
     )
-    assert why_chosen([make_trial(1, metrics={"clean": 84.4}), make_trial(0)]) == (
+    assert why_first([make_trial(1, metrics={"clean": 84.4}), make_trial(0)]) == (
         "t1 is the best of the 2 tickets that may win (clean 84.4%)."
     )

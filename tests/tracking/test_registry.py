@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.models.test_loading import made_ticket
-from tests.tracking.conftest import make_outcome, make_summary, make_trial
+from tests.tracking.conftest import SETTINGS, make_outcome, make_summary, make_trial
 from tune_tickets.models.loading import load_ticket
-from tune_tickets.results.records import TransferFigures
+from tune_tickets.results.records import TransferFigures, Verdict
 from tune_tickets.tickets.ticket import save_ticket
 from tune_tickets.tracking.registry import model_name
 
@@ -124,6 +125,39 @@ def test_a_registry_that_fails_is_named_and_loses_nothing(open_again, client, ti
     monkeypatch.undo()
     register(open_again(), ticket())
     assert client.get_model_version_by_alias("demo", "best").version == 1
+
+
+def beaten(trial):
+    summary = make_summary([trial])
+    sentence = "Keep the dense model: under attack t0 is right on fewer rows."
+    verdict = Verdict(kind="keep_dense", sentence=sentence, trial="t0", dominated=True)
+    selected = summary.selected.model_copy(update={"beaten": True, "reason": "The dense model is better."})
+    return summary.model_copy(update={"verdict": verdict, "selected": selected})
+
+
+def test_a_ticket_that_dense_beats_gets_the_alias_only_on_request(open_again, client, ticket, runs):
+    path, summary = ticket(), beaten(make_trial(0))
+    tracker = open_again()
+    tracker.finish(summary, {})
+    tracker.register(summary, {"": (path, ("text",))})
+    assert tracker.problems == ()
+    [version] = client.search_model_versions("name = 'demo'")
+    said = f"{summary.verdict.sentence}\n\nThe dense model is better."
+    assert (version.aliases, version.description) == ([], said)
+    assert client.get_registered_model("demo").aliases == {}
+    found = runs()
+    assert found["trial 0"].data.tags["selected"] == "false"
+    assert "selected" not in found["demo"].data.tags, "MLflow keeps no empty tags"
+    assert found["demo"].data.tags["verdict"] == "keep_dense"
+    assert found["demo"].data.tags["mlflow.note.content"] == said
+    tags = {name: value for run in found.values() for name, value in run.data.tags.items()}
+    assert not [name for name, value in tags.items() if re.search(r"\b(best|chosen|selected)\b", value, re.IGNORECASE)]
+
+    asked = open_again(settings=SETTINGS | {"tracking": {"register_beaten": True}})
+    asked.register(summary, {"": (path, ("text",))})
+    assert client.get_model_version_by_alias("demo", "best").version == version.version
+    tracker.register(summary, {"": (path, ("text",))})
+    assert client.get_registered_model("demo").aliases == {}, "a resumed search may take its word back"
 
 
 def test_without_a_winner_nothing_is_registered(open_again, client):

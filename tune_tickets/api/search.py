@@ -128,7 +128,10 @@ class Result:
 
     @property
     def best(self) -> Path | None:
-        """The file of the best ticket, or None if no trial qualified (see `summary.selected.reason`)."""
+        """The file of the ticket of the first rank, or None if no trial qualified (see `summary.selected.reason`).
+
+        The dense model may be better than this ticket: `summary.verdict` says whether to ship it.
+        """
         name = self.summary.selected.ticket
         return None if name is None else self.folder / name
 
@@ -181,6 +184,8 @@ class Result:
     def __repr__(self) -> str:
         """Return one line, because a whole summary is too long for a notebook."""
         best = self.best.name if self.best else "no winner"
+        if self.summary.verdict is not None:
+            best = f"{self.summary.verdict.kind}, {best}"
         count = len(self.summary.trials)
         return f"Result({self.summary.experiment}: {self.summary.status}, {count} trials, {best}, in {self.folder})"
 

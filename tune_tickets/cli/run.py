@@ -95,7 +95,8 @@ def _search(experiment: Experiment, results: Results, resumed: bool, retry_error
     lines = list(finished.problems)
     if summary.selected.ticket is not None:
         ticket = str(results.folder / summary.selected.ticket)
-        lines.append(f"Best ticket: {ticket}  (load it with tune_tickets.load_ticket)")
+        name = "Ticket of the first rank" if summary.selected.beaten else "Best ticket"
+        lines.append(f"{name}: {ticket}  (load it with tune_tickets.load_ticket)")
     if results.substitutions.exists():
         lines.append(f"What the attacks changed, a sample to judge: {results.substitutions}")
     if results.pictures.is_dir():

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from tune_tickets.config.section import Section
 
@@ -54,6 +54,15 @@ class Tracking(Section):
     mlflow: bool = Field(True, description="Log to MLflow")
     uri: str | None = Field(None, description="Tracking URI; null: a SQLite database in the results folder")
     experiment: str | None = Field(None, description="MLflow experiment; null: the name of this experiment")
+    register_beaten: bool = Field(
+        False, description="Give the alias 'best' also to a ticket that the dense control beats"
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_default(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave `register_beaten` out where it is not set, so that digests of older experiments stay valid."""
+        found: dict[str, Any] = write(self)
+        return {name: value for name, value in found.items() if name != "register_beaten" or value}
 
 
 class Asha(Section):

@@ -9,29 +9,33 @@ from tune_tickets.results.records import (
     OodComparison,
     OodFigures,
     Outcome,
+    Selection,
     Summary,
 )
-from tune_tickets.results.statistics import detectable, detectable_paired, mcnemar
+from tune_tickets.results.statistics import ALPHA, detectable, detectable_paired, holm, mcnemar, p_text
 
-ALPHA = 0.05
 SUITE = "suite"
 """What comparisons call all threat models of a suite together."""
-# The ticket was chosen on these rows, so they flatter it. Only fresh rows can settle a claim.
+# The ticket was found on these rows, so they flatter it. Only fresh rows can settle a claim.
 CAVEAT = "These rows also steered the search: confirm the ticket on report rows before claiming more."
 
 
 def comparisons(selected: Outcome, others: Mapping[str, Outcome]) -> tuple[Comparison, ...]:
     """Run the exact McNemar test on `survived`, per other model, for equal threat models and rows.
 
-    Suites are compared as a whole: a row counts if it withstands all their threat models.
+    Suites are compared as a whole: a row counts if it withstands all their threat models. The p-values are corrected
+    for the number of tests (Holm).
     """
+    found = [one for name, other in others.items() for one in compared_outcomes(name, selected, other)]
+    corrected = holm([one.p_value for one in found])
     return tuple(
-        comparison for name, other in others.items() for comparison in compared_outcomes(name, selected, other)
+        one.model_copy(update={"corrected": p_value, "distinguishable": p_value < ALPHA})
+        for one, p_value in zip(found, corrected, strict=True)
     )
 
 
 def compared_outcomes(name: str, ours: Outcome, theirs: Outcome) -> tuple[Comparison, ...]:
-    """Like `comparisons`, for one other model called `name`."""
+    """Like `comparisons`, for one other model called `name` and without a correction."""
     one, other = ours.suite, theirs.suite
     if one is None or other is None:
         return paired(name, ours.attacks, theirs.attacks)
@@ -64,33 +68,37 @@ def _compare(name: str, threat: str, difference: float, ours: Sequence[bool], th
         threat=threat,
         difference=difference,
         p_value=p_value,
+        rows=len(ours),
         distinguishable=p_value < ALPHA,
     )
 
 
-def verdict(found: tuple[Comparison, ...]) -> str:
-    """Return one sentence per comparison, then the caveat."""
-    if not found:
-        return "There is no other model under the same threat model to compare the selected ticket with."
-    return "\n".join([*(sentence(comparison) for comparison in found), CAVEAT])
+NOTHING_TO_COMPARE = "There is no other model under the same threat model to compare {trial} with."
 
 
-def sentence(comparison: Comparison, subject: str = "the selected ticket") -> str:
-    """Return a comparison in words."""
-    points = f"{abs(comparison.difference):.1f} points"
-    test = f"{comparison.difference:+.1f} points, {p_text(comparison.p_value)}"
-    if not comparison.distinguishable:
-        return f"{comparison.threat}: {subject} cannot be told from {comparison.other} ({test})."
-    more = "more" if comparison.difference > 0 else "less"
-    return (
-        f"{comparison.threat}: {subject} keeps {points} {more} accuracy under attack than "
-        f"{comparison.other} ({p_text(comparison.p_value)})."
-    )
+def compared(selection: Selection) -> str:
+    """Return one sentence per comparison of the ticket, then the caveat."""
+    subject = selection.trial or "the ticket"
+    if not selection.comparisons:
+        return NOTHING_TO_COMPARE.format(trial=subject)
+    return "\n".join([*(sentence(comparison, subject) for comparison in selection.comparisons), CAVEAT])
 
 
-def p_text(p_value: float) -> str:
-    """A p-value as sentences show it."""
-    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
+def sentence(comparison: Comparison, subject: str) -> str:
+    """Return a comparison in words: who is above or below whom, by how much, and whether the rows can settle it."""
+    p_value = comparison.p_value if comparison.corrected is None else comparison.corrected
+    rows = "these rows" if comparison.rows is None else f"{comparison.rows} rows"
+    settled, other = comparison.distinguishable, comparison.other
+    return f"{comparison.threat}: {difference_text(comparison.difference, subject, other, p_value, rows, settled)}"
+
+
+def difference_text(difference: float, subject: str, other: str, p_value: float, rows: str, settled: bool) -> str:
+    """Return a difference in words, such as 't1 is 15.6 points below dense (p = 0.062: 32 rows cannot settle ...)'."""
+    if abs(difference) < 0.05:
+        return f"{subject} is level with {other} ({p_text(p_value)}, {rows})."
+    where = "above" if difference > 0 else "below"
+    doubt = "" if settled else f": {rows} cannot settle a difference of this size"
+    return f"{subject} is {abs(difference):.1f} points {where} {other} ({p_text(p_value)}{doubt})."
 
 
 _METRIC = {"accuracy": "accuracy", "weighted_f1": "weighted F1"}
@@ -98,17 +106,19 @@ MARK = "uses_ood_information: OOD rows entered this search, so its OOD figures a
 
 
 def ood_comparisons(selected: Outcome, others: Mapping[str, Outcome]) -> tuple[OodComparison, ...]:
-    """Run the exact McNemar test per other model and twin, on the same rows."""
+    """Run the exact McNemar test per other model and twin, on the same rows, corrected for the number of tests."""
+    found = [(name, *pair) for name, other in others.items() for pair in _paired(selected, other)]
+    p_values = [mcnemar(ours.right, theirs.right) for _, ours, theirs in found]
     return tuple(
         OodComparison(
             other=name,
             twin=ours.name,
             difference=ours.value - theirs.value,
-            p_value=(p_value := mcnemar(ours.right, theirs.right)),
-            distinguishable=p_value < ALPHA,
+            p_value=p_value,
+            corrected=corrected,
+            distinguishable=corrected < ALPHA,
         )
-        for name, other in others.items()
-        for ours, theirs in _paired(selected, other)
+        for (name, ours, theirs), p_value, corrected in zip(found, p_values, holm(p_values), strict=True)
     )
 
 
@@ -134,8 +144,9 @@ def ood_claims(summary: Summary) -> Iterator[tuple[OodComparison | None, str]]:
     if summary.uses_ood_information:
         yield None, MARK
     metrics = {twin.name: twin.metric for trial in summary.trials if trial.outcome for twin in trial.outcome.ood}
+    subject = summary.selected.trial or "the ticket"
     for comparison in summary.selected.ood:
-        yield comparison, _sentence(comparison, _METRIC[metrics[comparison.twin]])
+        yield comparison, _sentence(comparison, _METRIC[metrics[comparison.twin]], subject)
     if summary.detectable:
         sizes = ", ".join(
             f"{one.figure} {one.points:.1f} points ({one.rows} rows{', paired' if one.paired else ''})"
@@ -144,10 +155,11 @@ def ood_claims(summary: Summary) -> Iterator[tuple[OodComparison | None, str]]:
         yield None, f"Differences of accuracy that these rows can show, with 80% power at the 5% level: {sizes}."
 
 
-def _sentence(comparison: OodComparison, metric: str) -> str:
-    test = f"{comparison.difference:+.1f} points of {metric}, McNemar p = {comparison.p_value:.3f}"
-    verb = "differs from" if comparison.distinguishable else "cannot be told from"
-    return f"ood/{comparison.twin}: the selected ticket {verb} {comparison.other} ({test})."
+def _sentence(comparison: OodComparison, metric: str, subject: str) -> str:
+    settled = comparison.distinguishable
+    p_value = comparison.p_value if comparison.corrected is None else comparison.corrected
+    said = difference_text(comparison.difference, subject, comparison.other, p_value, "these rows", settled)
+    return f"ood/{comparison.twin} ({metric}): {said}"
 
 
 def _paired(one: Outcome, other: Outcome) -> Iterator[tuple[OodFigures, OodFigures]]:

@@ -9,11 +9,11 @@ from rich.table import Table
 from rich.text import Text
 
 from tune_tickets.reports.attacked import say
-from tune_tickets.reports.comparisons import ALPHA, p_text
+from tune_tickets.reports.comparisons import difference_text
 from tune_tickets.reports.table import ABSENT
 from tune_tickets.results.metrics import find, is_confirmed, lower_is_better
 from tune_tickets.results.records import Confirmation, ConfirmedModel, Estimate, SeedRun, SeedTest
-from tune_tickets.results.statistics import paired_t, t_interval
+from tune_tickets.results.statistics import ALPHA, p_text, paired_t, t_interval
 
 
 def print_confirmation(found: Confirmation, console: Console) -> None:
@@ -59,7 +59,9 @@ def sentence(test: SeedTest) -> str:
         return f"{test.metric}: {test.seeds} seeds in common are too few to compare {test.ticket} with {test.other}."
     shown = f"{test.difference:+.1f} points, {p_text(test.p_value)}, {test.seeds} seeds"
     if test.p_value >= ALPHA:
-        return f"{test.metric}: {test.ticket} cannot be told from {test.other} ({shown})."
+        seeds = f"{test.seeds} seeds"
+        said = difference_text(test.difference, test.ticket, test.other, test.p_value, seeds, settled=False)
+        return f"{test.metric}: {said}"
     return f"{test.metric}: {test.ticket} is {'better' if improves(test) else 'worse'} than {test.other} ({shown})."
 
 

@@ -179,7 +179,7 @@ def gather(results: Results, summary: Summary, beside: Sequence[tuple[Results, S
     sources = [(summary, store), *((found, Store(place.store_url)) for place, found in beside)]
     return Evidence(
         measured=(*own, *others),
-        selected=summary.selected.trial,
+        selected=summary.selected.winner,
         confirmation=confirmation,
         curves=own_curves + other_curves,
         epochs=epochs(summary),

@@ -331,7 +331,7 @@ def _sentences(found: SideBySide) -> Iterator[str]:
 
 def _sentence(comparison: PairedWinners) -> str:
     named = comparison.model_copy(update={"other": f"that of {comparison.other}"})
-    return sentence(named, subject=f"the winner of {comparison.one}")
+    return sentence(named, subject=f"the ticket of {comparison.one}")
 
 
 def _settings(experiments: list[Finished], found: SideBySide) -> Iterator[list[str]]:

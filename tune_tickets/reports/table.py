@@ -12,7 +12,7 @@ from rich.text import Text
 from tune_tickets.config.training import ADVERSARIES
 from tune_tickets.engine.stage import ExtensibleStage, Stage, digest_of
 from tune_tickets.reports.attacked import say
-from tune_tickets.reports.comparisons import ood_claims, verdict
+from tune_tickets.reports.comparisons import compared, ood_claims
 from tune_tickets.reports.pictures.evidence import stage_kind
 from tune_tickets.results.metrics import Metric, columns_of, find
 from tune_tickets.results.metrics import shown as cell_text
@@ -226,7 +226,7 @@ def _trial_row(trial: TrialRecord, outcome: Outcome, summary: Summary) -> Row:
     if trial.feasible is False:
         reasons = outcome.flags or ("it does not meet the objective's conditions",)
         mark, objections = BARRED, (*reasons, *outcome.notes)
-    elif trial.id == summary.selected.trial:
+    elif trial.id == summary.selected.winner:
         mark = SELECTED
     method = trial.title or ABSENT
     baselines = summary.cost_baselines
@@ -277,7 +277,7 @@ def _marks(shown: list[Row]) -> Iterator[str]:
         yield "; ".join(known)
     for row in shown:
         if row.objections:
-            barred = " may not win" if row.mark == BARRED else ""
+            barred = " is ruled out" if row.mark == BARRED else ""
             yield f"{row.mark} {row.name}{barred}: {'; '.join(row.objections)}"
 
 
@@ -370,8 +370,10 @@ COST_LEGEND = (
 
 
 def print_table(summary: Summary, console: Console, top: int = TOP) -> None:
-    """Print the best `top` trials, the best of every method and their controls, then comparisons and notes."""
+    """Print the verdict, the first `top` trials, the best of every method, their controls, and comparisons."""
     shown = rows(summary, top)
+    if summary.verdict is not None:
+        say(console, summary.verdict.sentence, style="bold")
     say(console, _count(summary, top))
     if shown:
         print_rows(console, shown)
@@ -384,7 +386,7 @@ def print_table(summary: Summary, console: Console, top: int = TOP) -> None:
     console.print()
     say(console, summary.selected.reason, style="bold")
     if summary.selected.trial is not None:
-        say(console, verdict(summary.selected.comparisons))
+        say(console, compared(summary.selected))
     for _, line in ood_claims(summary):
         say(console, line)
 
@@ -423,5 +425,5 @@ def _proposer(figures: AttackFigures) -> str:
 def _count(summary: Summary, top: int) -> str:
     states = Counter(trial.status for trial in summary.trials)
     parts = ", ".join(f"{number} {status}" for status, number in states.items()) or "none"
-    best = f"; the best {top} are shown" if states["complete"] > top else ""
+    best = f"; the first {top} are shown" if states["complete"] > top else ""
     return f"{summary.experiment}: {len(summary.trials)} trials ({parts}){best}"

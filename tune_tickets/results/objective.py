@@ -31,7 +31,7 @@ _NOISE = 1e-9
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Judgement:
     """`values` are maximised. `objections` say why a ticket may not win; an infeasible ticket has negative values."""
 
     values: tuple[float, ...]
@@ -50,12 +50,12 @@ def names(objective: Objective) -> tuple[str, ...]:
     return tuple(f"{metric.replace('/', '.')}_value" for metric in objective.metrics)
 
 
-def judge(objective: Objective, outcome: Outcome, dense: Outcome | None) -> Verdict:
+def judge(objective: Objective, outcome: Outcome, dense: Outcome | None) -> Judgement:
     """Judge a ticket against the dense control."""
     return weigh(objective, outcome.metrics(), None if dense is None else dense.metrics())
 
 
-def weigh(objective: Objective, metrics: Mapping[str, float], dense: Mapping[str, float] | None) -> Verdict:
+def weigh(objective: Objective, metrics: Mapping[str, float], dense: Mapping[str, float] | None) -> Judgement:
     """Judge a ticket by its metrics and those of the dense control.
 
     A model that answers the same for every text cannot be attacked, so accuracy under attack alone would choose it.
@@ -77,7 +77,7 @@ def weigh(objective: Objective, metrics: Mapping[str, float], dense: Mapping[str
     values = _values(objective, metrics)
     if objections:
         values = tuple(-total / 100.0 - 1e-6 for _ in values)
-    return Verdict(values, tuple(objections))
+    return Judgement(values, tuple(objections))
 
 
 def near_constant(objective: Objective, metrics: Mapping[str, float]) -> tuple[str, ...]:

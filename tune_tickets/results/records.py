@@ -296,8 +296,10 @@ class Comparison(Record):
     other: str = Field(description="'dense', 'random-0' or 'trial 7'")
     threat: str
     difference: float = Field(description="Aua points, selected minus other")
-    p_value: float = Field(description="Exact McNemar test")
-    distinguishable: bool
+    p_value: float = Field(description="Exact McNemar test, not corrected")
+    corrected: float | None = Field(None, description="The p-value after Holm's correction; null in older summaries")
+    rows: int | None = Field(None, description="The rows of the test; null in older summaries")
+    distinguishable: bool = Field(description="Whether the corrected p-value is below 0.05")
 
 
 class OodComparison(Record):
@@ -306,8 +308,9 @@ class OodComparison(Record):
     other: str = Field(description="'dense', 'random-0' or 'trial 7'")
     twin: str
     difference: float = Field(description="Points of the twin's metric, selected minus other")
-    p_value: float = Field(description="Exact McNemar test of the rows answered rightly")
-    distinguishable: bool
+    p_value: float = Field(description="Exact McNemar test of the rows answered rightly, not corrected")
+    corrected: float | None = Field(None, description="The p-value after Holm's correction; null in older summaries")
+    distinguishable: bool = Field(description="Whether the corrected p-value is below 0.05")
 
 
 class Detectable(Record):
@@ -352,13 +355,36 @@ class StageUse(Record):
 
 
 class Selection(Record):
-    """The chosen trial and why."""
+    """The feasible trial with the highest objective, and why it is chosen or not."""
 
     trial: str | None
+    beaten: bool = Field(
+        False, description="Whether the dense control is better (see the verdict), so that nothing calls it chosen"
+    )
     ticket: str | None = Field(description="Path of the ticket file inside the results folder")
     reason: str
     comparisons: tuple[Comparison, ...] = ()
     ood: tuple[OodComparison, ...] = ()
+
+    @property
+    def winner(self) -> str | None:
+        """The chosen trial; None if there is none, or if the dense control is better."""
+        return None if self.beaten else self.trial
+
+
+class Verdict(Record):
+    """What to do with the ticket of the first rank: ship it, keep the dense model, or search on."""
+
+    kind: Literal["ship", "keep_dense", "undecided"]
+    sentence: str = Field(description="The verdict in one sentence, with its figures and p-value")
+    trial: str | None = Field(None, description="The trial that was compared with the dense control")
+    dominated: bool = Field(
+        False, description="Whether the dense control is at least as accurate clean and under attack, and better in one"
+    )
+    p_value: float | None = Field(
+        None, description="Exact McNemar test under attack against the dense control, after Holm's correction"
+    )
+    figures: dict[str, float] = Field(default_factory=dict, description="The figures of the sentence, by name")
 
 
 class Summary(Record):
@@ -377,6 +403,7 @@ class Summary(Record):
     controls: tuple[ControlRecord, ...]
     epochs: tuple[EpochsRecord, ...] = Field((), description="With `controls.epochs`: attacks after every epoch")
     selected: Selection
+    verdict: Verdict | None = Field(None, description="Null in summaries of older releases")
     front: tuple[str, ...] = Field(description="Trials no other trial beats in every figure of the objective")
     threat_models: tuple[ThreatRecord, ...]
     cost_baselines: tuple[CostBaseline, ...] = Field((), description="PGD and FreeLB training of the whole model")

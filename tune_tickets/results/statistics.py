@@ -7,6 +7,8 @@ from statistics import NormalDist, mean, stdev
 from scipy.optimize import brentq
 from scipy.special import bdtr, stdtr, stdtrit
 
+ALPHA = 0.05
+"""The level of every test."""
 _Z = NormalDist().inv_cdf(0.975)
 
 
@@ -36,6 +38,24 @@ def mcnemar(a: Sequence[bool], b: Sequence[bool]) -> float:
     return min(1.0, 2 * float(bdtr(min(only_a, only_b), only_a + only_b, 0.5)))
 
 
+def holm(p_values: Sequence[float]) -> tuple[float, ...]:
+    """Return p-values corrected for their number (Holm 1979), in the given order.
+
+    The smallest is multiplied by their number m, the next one by m - 1, and so on. None gets smaller than the one
+    before it, or larger than 1.
+    """
+    corrected, largest = [0.0] * len(p_values), 0.0
+    for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
+        corrected[index] = largest
+    return tuple(corrected)
+
+
+def p_text(p_value: float) -> str:
+    """Return a p-value as sentences show it."""
+    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
+
+
 def t_interval(values: Sequence[float]) -> tuple[float, float] | None:
     """Return the 95% t interval of a mean; None for fewer than two values."""
     if len(values) < 2:
@@ -59,7 +79,6 @@ def paired_t(a: Sequence[float], b: Sequence[float]) -> float | None:
     return 2 * float(stdtr(len(differences) - 1, -abs(statistic)))
 
 
-_LEVEL = NormalDist().inv_cdf(1 - 0.05 / 2)
 _POWER = NormalDist().inv_cdf(0.80)
 
 
@@ -73,24 +92,44 @@ def detectable(accuracy: float, rows: int) -> float:
     def surplus(difference: float) -> float:
         other = share + difference
         middle = (share + other) / 2
-        by_chance = _LEVEL * math.sqrt(2 * middle * (1 - middle))
+        by_chance = _quantile(ALPHA) * math.sqrt(2 * middle * (1 - middle))
         really = _POWER * math.sqrt(share * (1 - share) + other * (1 - other))
         return difference * math.sqrt(rows) - by_chance - really
 
     return _root(surplus, 1.0 - share)
 
 
-def detectable_paired(ours: Sequence[bool], theirs: Sequence[bool]) -> float:
+def detectable_paired(ours: Sequence[bool], theirs: Sequence[bool], level: float = ALPHA) -> float:
     """Return the difference that paired rows can show, in points, given how often the models differ (McNemar)."""
-    rows = len(ours)
-    # At least one row, so that a difference is possible at all.
-    divided = max(sum(one != other for one, other in zip(ours, theirs, strict=True)), 1) / rows
+    rows, share = len(ours), divided(ours, theirs)
 
     def surplus(difference: float) -> float:
-        really = _POWER * math.sqrt(max(divided - difference**2, 0.0))
-        return difference * math.sqrt(rows) - _LEVEL * math.sqrt(divided) - really
+        really = _POWER * math.sqrt(max(share - difference**2, 0.0))
+        return difference * math.sqrt(rows) - _quantile(level) * math.sqrt(share) - really
 
-    return _root(surplus, divided)
+    return _root(surplus, share)
+
+
+def rows_to_show(ours: Sequence[bool], theirs: Sequence[bool], level: float = ALPHA) -> int | None:
+    """Return how many paired rows show the observed difference with 80% power; None if there is no difference.
+
+    The inverse of `detectable_paired`: the share of rows on which the models differ is taken as it was observed.
+    """
+    difference, share = abs(sum(ours) - sum(theirs)) / len(ours), divided(ours, theirs)
+    if difference == 0:
+        return None
+    by_chance = _quantile(level) * math.sqrt(share)
+    really = _POWER * math.sqrt(max(share - difference**2, 0.0))
+    return math.ceil(((by_chance + really) / difference) ** 2)
+
+
+def divided(ours: Sequence[bool], theirs: Sequence[bool]) -> float:
+    """Return the share of rows on which two models differ; at least one row, so that a difference is possible."""
+    return max(sum(one != other for one, other in zip(ours, theirs, strict=True)), 1) / len(ours)
+
+
+def _quantile(level: float) -> float:
+    return NormalDist().inv_cdf(1 - level / 2)
 
 
 def _root(surplus: Callable[[float], float], most: float) -> float:

@@ -1,4 +1,4 @@
-"""Closes a search: chooses the winner, compares it with the controls, and writes the summary."""
+"""Closes a search: ranks the tickets, compares the first with the controls, gives a verdict, writes the summary."""
 
 import errno
 import platform
@@ -41,8 +41,10 @@ from tune_tickets.results.records import (
     Summary,
     ThreatRecord,
     TrialRecord,
+    Verdict,
 )
 from tune_tickets.results.summary import write_summary
+from tune_tickets.results.verdict import judge_search
 from tune_tickets.search.space import reference
 from tune_tickets.search.trainable import TrialContext
 from tune_tickets.tickets.ticket import Ticket, save_ticket
@@ -201,10 +203,11 @@ def close_search(
     spent: Mapping[str, float] | None = None,
     epochs: Sequence[EpochsRecord] = (),
 ) -> Summary:
-    """Choose the winner, save its ticket, and write `summary.json` and a sample of substitutions."""
+    """Rank the tickets, save the first, give the verdict, and write `summary.json` and a sample of substitutions."""
     trials, controls = _with_notes(trials, controls), _with_notes(controls, controls, experiment.settings.objective)
     best = ranked(trials)
     problem = _save_ticket(experiment, best[0], results) if best else None
+    verdict = judge_search(trials, controls, experiment.settings.objective)
     records = threat_records(threats, experiment.settings.seed, best, controls, Store(results.store_url))
     summary = Summary(
         experiment=experiment.settings.name,
@@ -216,7 +219,8 @@ def close_search(
         trials=tuple(trials),
         controls=tuple(controls),
         epochs=tuple(epochs),
-        selected=_select(best, trials, controls, results, problem),
+        selected=_select(best, trials, controls, results, problem, verdict),
+        verdict=verdict,
         front=tuple(trial.id for trial in front(trials)),
         threat_models=records,
         cost_baselines=cost_baselines(experiment, trials),
@@ -237,29 +241,37 @@ def _select(
     controls: list[ControlRecord],
     results: Results,
     problem: str | None,
+    verdict: Verdict,
 ) -> Selection:
     if not best:
         return Selection(trial=None, ticket=None, reason=_why_none(trials))
     winner = best[0]
-    others: dict[str, Outcome] = {control.name: control.outcome for control in controls if control.like is None}
-    if len(best) > 1 and best[1].outcome is not None:
-        others[f"the next best, {best[1].id}"] = best[1].outcome
     assert winner.outcome is not None
     assert winner.values is not None
+    beaten = verdict.kind == "keep_dense"
+    own: dict[str, Outcome] = {control.name: control.outcome for control in controls if control.like is None}
+    second: dict[str, Outcome] = {}
+    if len(best) > 1 and best[1].outcome is not None:
+        second[f"the next in rank, {best[1].id}"] = best[1].outcome
     return Selection(
         trial=winner.id,
+        beaten=beaten,
         ticket=results.ticket.name if problem is None else None,
-        reason=f"{why_chosen(best)}{problem or ''}",
-        comparisons=comparisons(winner.outcome, others),
-        ood=ood_comparisons(winner.outcome, others),
+        reason=f"{why_first(best, beaten)}{problem or ''}",
+        # The controls are one family of tests. The next in rank is no control.
+        comparisons=comparisons(winner.outcome, own) + comparisons(winner.outcome, second),
+        ood=ood_comparisons(winner.outcome, own) + ood_comparisons(winner.outcome, second),
     )
 
 
-def why_chosen(best: list[TrialRecord]) -> str:
-    """Return why the first of the qualified tickets wins."""
+def why_first(best: list[TrialRecord], beaten: bool = False) -> str:
+    """Return why the first of the qualified tickets wins, or that the dense control beats it."""
     metrics = best[0].metrics
     rows = [row for row in table() if row.over_tasks and row.name in metrics]
     figures = ", ".join(f"{row.said} {metrics[row.name]:.1f}%" for row in rows)
+    if beaten:
+        rank = f"has the highest objective of the {len(best)} tickets" if len(best) > 1 else "is the only ticket"
+        return f"{best[0].id} {rank} that may win ({figures}), but the dense model is better."
     rank = f"the best of the {len(best)} tickets that may win" if len(best) > 1 else "the only ticket that may win"
     return f"{best[0].id} is {rank} ({figures})."
 

@@ -1,4 +1,4 @@
-"""The winner in MLflow's model registry: one version per ticket, the alias `best`, loadable with `mlflow.pyfunc`."""
+"""The ticket in MLflow's model registry: one version per ticket, the alias `best`, loadable with `mlflow.pyfunc`."""
 
 import hashlib
 import re
@@ -30,6 +30,8 @@ class Winner:
     run_id: str
     description: str
     tags: Mapping[str, str]
+    is_best: bool = True
+    """Whether it gets the alias."""
 
 
 def model_name(experiment: str) -> str:
@@ -50,13 +52,16 @@ class Registry:
         self._client, self._experiment_id = client, experiment_id
 
     def register(self, name: str, winner: Winner) -> str:
-        """Add the ticket as a version of the model `name`, unless it is one already, and point `best` to it."""
+        """Add the ticket as a version of the model `name`, unless it is one already, and point `best` to the best."""
         digest = hashlib.sha256(winner.path.read_bytes()).hexdigest()
         found = self._version(name, digest)
         version = found or self._create(name, winner, digest)
         for key, value in winner.tags.items():
             self._client.set_model_version_tag(name, version.version, key, shorten(value, TAG_LENGTH))
-        self._client.set_registered_model_alias(name, ALIAS, version.version)
+        if winner.is_best:
+            self._client.set_registered_model_alias(name, ALIAS, version.version)
+        elif str(self._client.get_registered_model(name).aliases.get(ALIAS)) == str(version.version):
+            self._client.delete_registered_model_alias(name, ALIAS)  # an earlier session of the search gave it
         return str(version.version)
 
     def _version(self, name: str, digest: str) -> ModelVersion | None:
@@ -69,7 +74,7 @@ class Registry:
         except MlflowException as error:
             if error.error_code != "RESOURCE_DOES_NOT_EXIST":
                 raise
-            self._client.create_registered_model(name, description="Winners of searches for robust lottery tickets.")
+            self._client.create_registered_model(name, description="Tickets of searches for robust lottery tickets.")
         model = self._logged_model(winner, digest)
         return self._client.create_model_version(
             name,

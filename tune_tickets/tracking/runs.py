@@ -63,16 +63,23 @@ def summary_tags(summary: Summary) -> dict[str, str]:
     """Return the final tags of the parent run: status, winner, threat models, versions."""
     tags = {
         "status": summary.status,
-        "selected": summary.selected.trial or "",
+        "selected": summary.selected.winner or "",
         "front": ", ".join(summary.front),
         "uses_ood_information": str(summary.uses_ood_information).lower(),
-        "mlflow.note.content": summary.selected.reason,
+        "mlflow.note.content": verdict_text(summary),
     }
+    if summary.verdict is not None:
+        tags["verdict"] = summary.verdict.kind
     return (
         tags
         | threat_tags(summary.threat_models)
         | {f"version.{name}": found for name, found in summary.versions.items()}
     )
+
+
+def verdict_text(summary: Summary) -> str:
+    """Return the sentence of the verdict, if there is one, then the reason of the choice."""
+    return "\n\n".join([*([summary.verdict.sentence] if summary.verdict else []), summary.selected.reason])
 
 
 def _installed() -> dict[str, str]:

@@ -114,6 +114,7 @@ class Tracker(AnyTracker):
         }
         self._name, self._inputs = experiment, SearchInputs()
         self._registered: dict[str, str] = {}
+        self._register_beaten = bool((settings.get("tracking") or {}).get("register_beaten"))
         self._backlog = Backlog()
         objective = settings.get("objective", {})
         self._objectives = _objective_names(len(objective["metrics"]) if objective.get("kind") == "pareto" else 1)
@@ -243,9 +244,9 @@ class Tracker(AnyTracker):
     def _settle_all(self, summary: Summary) -> None:
         for trial in summary.trials:
             run = self._settle_trial(trial)
-            marks = {"selected": trial.id == summary.selected.trial, "pareto": trial.id in summary.front}
+            marks = {"selected": trial.id == summary.selected.winner, "pareto": trial.id in summary.front}
             self._book.write_tags(run, {name: str(mark).lower() for name, mark in marks.items()})
-            if marks["selected"] and trial.outcome:
+            if trial.id == summary.selected.trial and trial.outcome:
                 self._book.write_finals(self._parent, trial.outcome.metrics() | _objective(trial))
         for control in summary.controls:
             self._settle_control(control)
@@ -273,8 +274,10 @@ class Tracker(AnyTracker):
         run = self._trial(trial.id, trial.number, trial.params)
         figures = {name: f"{value:.4g}" for name, value in headline(_measured_on(task, trial)).items()}
         tags = {"trial": trial.id, "title": trial.title, **self._identity, **figures}
-        reason = f"Trained for the task {task}. On the search's own: {summary.selected.reason}"
-        winner = Winner(path, columns, run.id, reason if task else summary.selected.reason, _registry_tags(tags))
+        said = tagging.verdict_text(summary)
+        said = f"Trained for the task {task}. On the search's own: {said}" if task else said
+        is_best = not summary.selected.beaten or self._register_beaten
+        winner = Winner(path, columns, run.id, said, _registry_tags(tags), is_best)
         self._registered[name] = self._book.registry.register(name, winner)
         registered = ", ".join(f"{model} {version}" for model, version in self._registered.items())
         for known in (run, self._parent):

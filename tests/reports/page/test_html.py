@@ -74,7 +74,7 @@ def test_every_section_is_there(results):
         "textfooler/minilm",
         "Aua% [95%]",
         "Trial 0 has the best objective.",
-        "cannot be told from dense",
+        "points above dense",
         "20 random substitutions, made against t0",
         "PGD is trial 3",
         "tune-tickets run found/config.yaml --output again",
@@ -96,7 +96,7 @@ def test_what_was_confirmed_stands_first_and_says_what_it_is_worth(results):
 @pytest.mark.parametrize(
     ("selected", "digest", "said"),
     [
-        ("t1", "digest", "t1, the ticket that the search has chosen"),
+        ("t1", "digest", "t1, the ticket of the first rank"),
         ("t0", "other", "belongs to another configuration"),
     ],
 )
@@ -122,8 +122,8 @@ def test_a_ticket_that_may_not_win_says_why(results):
     flagged = [make_trial(n, feasible=False, outcome=make_outcome(flags=("near-constant predictor",))) for n in (1, 2)]
     flagged[1] = flagged[1].model_copy(update={"values": (0.1,)})
     page = page_of(results(make_summary([make_trial(0), *flagged])))
-    assert "<li>trial 1, trial 2: may not win: near-constant predictor</li>" in page
-    assert '<span class="badge barred">may not win</span>' in page
+    assert "<li>trial 1, trial 2: ruled out: near-constant predictor</li>" in page
+    assert '<span class="badge barred">ruled out</span>' in page
 
 
 def test_a_wide_picture_has_a_line_of_its_own(results):

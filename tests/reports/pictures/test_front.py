@@ -64,7 +64,7 @@ def test_a_panel_shows_points_bars_front_and_controls():
     assert {text.get_text() for text in axes.texts} == {"t0", "t1"}
     (legend,) = figure.legends
     shown = {text.get_text() for text in legend.get_texts()}
-    assert shown == {"front", "ticket", "ticket that may not win", "dense control", "random control", "selected"}
+    assert shown == {"front", "ticket", "ticket that is ruled out", "dense control", "random control", "selected"}
 
 
 def test_without_an_attack_there_is_no_front():

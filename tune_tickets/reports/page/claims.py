@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tune_tickets.reports.comparisons import ALPHA, CAVEAT, ood_claims, sentence
+from tune_tickets.reports.comparisons import CAVEAT, NOTHING_TO_COMPARE, ood_claims, sentence
 from tune_tickets.reports.confirmed import improves
 from tune_tickets.reports.confirmed import sentence as seed_sentence
 from tune_tickets.reports.page.figures import anchor
@@ -12,6 +12,7 @@ from tune_tickets.reports.page.source import Source
 from tune_tickets.reports.side_by_side import plain
 from tune_tickets.results.metrics import table
 from tune_tickets.results.records import Confirmation, ControlRecord, Cost, Outcome, StageRecord, Summary, TrialRecord
+from tune_tickets.results.statistics import ALPHA
 
 Worth = Literal["better", "worse", "unknown", "note"]
 
@@ -26,14 +27,15 @@ class Claim:
 
 def claims(summary: Summary) -> Iterator[Claim]:
     """Compare the selected ticket with the controls and the next best trial, on select rows."""
+    subject = summary.selected.trial or "the ticket"
     for found in summary.selected.comparisons:
-        yield Claim(_worth(found.distinguishable, found.difference), sentence(found))
+        yield Claim(_worth(found.distinguishable, found.difference), sentence(found, subject))
     for twin, text in ood_claims(summary):
         yield Claim(_worth(twin.distinguishable, twin.difference) if twin else "note", text)
     if summary.selected.comparisons:
         yield Claim("note", CAVEAT)
     elif summary.selected.trial is not None:
-        yield Claim("note", "There is no other model under the same threat model to compare the chosen ticket with.")
+        yield Claim("note", NOTHING_TO_COMPARE.format(trial=subject))
 
 
 def confirmed_claims(found: Confirmation, selected: str | None) -> tuple[tuple[Claim, ...], tuple[Claim, ...]]:
@@ -62,7 +64,7 @@ def not_confirmed(source: Source) -> str:
     if found.config_digest != source.summary.config_digest:
         return f"The confirmation belongs to another configuration of this experiment: run {command} again."
     if selected not in found.tickets:
-        return f"{selected}, the ticket that the search has chosen, is not among the confirmed tickets: run {command}"
+        return f"{selected}, the ticket of the first rank, is not among the confirmed tickets: run {command}"
     return ""
 
 
@@ -142,10 +144,10 @@ def _control(control: ControlRecord) -> Detail:
 
 
 def _status(trial: TrialRecord, summary: Summary) -> str:
-    if trial.id == summary.selected.trial:
+    if trial.id == summary.selected.winner:
         return "selected"
     if trial.feasible is False:
-        return "may not win"
+        return "ruled out"
     return "on the front" if trial.id in summary.front else trial.status
 
 

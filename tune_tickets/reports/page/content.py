@@ -25,7 +25,7 @@ from tune_tickets.reports.page.source import Source
 from tune_tickets.reports.pictures.style import Picture
 from tune_tickets.reports.side_by_side import condition_text, domain_text, plain
 from tune_tickets.reports.table import BARRED, LEGEND, Row, baselines_text, by_task, explanations, rows, stage_text
-from tune_tickets.results.records import Summary, ThreatRecord
+from tune_tickets.results.records import Summary, ThreatRecord, Verdict
 
 _FILES = ("source", "held_out", "like", "corpus", "vectors")
 """Keys that name a file or folder, in any section."""
@@ -90,7 +90,7 @@ def objective_sentences(objective: Objective) -> Iterator[str]:
     if objective.floor_clean is not None:
         yield f"A ticket must reach {objective.floor_clean:g}% clean accuracy."
     yield from (f"A ticket must meet {constraint.text}." for constraint in objective.constraints)
-    yield f"A model that gives one label to {100 * objective.near_constant:g}% of rows or more may not win."
+    yield f"A model that gives one label to {100 * objective.near_constant:g}% of rows or more is ruled out."
 
 
 def _value(objective: Objective) -> str:
@@ -108,8 +108,8 @@ CONFIRM_NAMES = 3
 CONTROLS = (
     "Controls are measured like trials. dense is the whole model, fine-tuned once for all trials with the retraining "
     "of the first warm start, or else with the first value of every domain. A random ticket keeps as many parts in "
-    "every layer as the chosen ticket (or as the trial in its name), drawn at random, and is trained in the same way. "
-    "The difference to these controls shows the worth of a ticket."
+    "every layer as the ticket of the first rank (or as the trial in its name), drawn at random, and is trained in "
+    "the same way. The difference to these controls shows the worth of a ticket."
 )
 PAPER_COLUMNS = 4
 Cells = tuple[tuple[str, ...], ...]
@@ -118,7 +118,7 @@ Cells = tuple[tuple[str, ...], ...]
 
 @dataclass(frozen=True)
 class Confirmed:
-    """Results on report rows. `claims` are about the chosen ticket, `further` about others and groups of twins."""
+    """Results on report rows. `claims` are about the first ticket, `further` about others and groups of twins."""
 
     cells: Cells
     paper: tuple[Cells, ...]
@@ -134,6 +134,8 @@ class Content:
 
     experiment: str
     state: str
+    verdict: Verdict | None
+    beaten: bool
     cards: tuple[tuple[str, str, str], ...]
     confirmed: Confirmed | None
     not_confirmed: str
@@ -149,6 +151,7 @@ class Content:
     pictures: tuple[Picture, ...]
     reason: str
     chosen: Detail | None
+    """The ticket of the first rank, also if it is beaten."""
     claims: tuple[Claim, ...]
     tasks: FigureTable | None
     tasks_paper: tuple[FigureTable, ...]
@@ -168,6 +171,11 @@ class Content:
     seed: int
     ticket: str | None
 
+    @property
+    def title(self) -> str:
+        """The title of the part about the ticket of the first rank."""
+        return "The ticket of the first rank, and why dense is better" if self.beaten else "The chosen ticket, and why"
+
 
 def content_of(source: Source, pictures: Sequence[Picture]) -> Content:
     """Collect the content of a report."""
@@ -180,6 +188,8 @@ def content_of(source: Source, pictures: Sequence[Picture]) -> Content:
     return Content(
         experiment=summary.experiment,
         state=_state(summary),
+        verdict=summary.verdict,
+        beaten=summary.selected.beaten,
         cards=tuple(_cards(source)),
         confirmed=_confirmed(source),
         not_confirmed=not_confirmed(source),
@@ -224,13 +234,14 @@ def _state(summary: Summary) -> str:
 
 
 def _cards(source: Source) -> Iterator[tuple[str, str, str]]:
-    """The chosen ticket at a glance, each metric next to that of the dense control."""
+    """The first ticket at a glance, each metric next to that of the dense control."""
     summary, winner = source.summary, source.finished.winner
     if winner is None or winner.outcome is None:
         return
     outcome = winner.outcome
     dense = next((control.outcome for control in summary.controls if control.kind == "dense"), None)
-    yield "chosen", f"trial {winner.number}", winner.title or winner.method
+    label = "beaten by dense" if summary.selected.beaten else "chosen"
+    yield label, f"trial {winner.number}", winner.title or winner.method
     low, high = outcome.clean.interval
     beside = f", dense {dense.clean.accuracy:.1f}" if dense else ""
     later = _on_report_rows(source)
@@ -288,7 +299,7 @@ def _flags(shown: Sequence[Row]) -> Iterator[str]:
     models: dict[str, list[str]] = defaultdict(list)
     for row in shown:
         if row.objections:
-            barred = "may not win: " if row.mark == BARRED else ""
+            barred = "ruled out: " if row.mark == BARRED else ""
             models[f"{barred}{'; '.join(row.objections)}"].append(row.name)
     for said, names in models.items():
         yield f"{', '.join(names)}: {said}"
@@ -320,7 +331,8 @@ def _facts(source: Source) -> Iterator[tuple[str, str]]:
 
 def _domains(source: Source) -> Iterator[tuple[str, ...]]:
     winner = source.finished.winner
-    yield "setting", "domain", "only if", "chosen"
+    beaten = winner is not None and source.summary.selected.beaten
+    yield "setting", "domain", "only if", f"trial {winner.number}" if winner and beaten else "chosen"
     for name, value in source.finished.settings.items():
         if is_domain(value):
             chosen = plain(winner.params[name]) if winner and name in winner.params else "-"

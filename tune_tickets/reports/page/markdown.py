@@ -58,7 +58,7 @@ def _escaped(text: str) -> str:
     return "".join(_ENTITIES.get(letter, letter) for letter in marked)
 
 
-MARKS = {"selected": "**selected**", "front": "front", "barred": "may not win"}
+MARKS = {"selected": "**selected**", "front": "front", "barred": "ruled out"}
 
 
 def markdown_page(content: Content, picture_files: Iterable[str] = ()) -> str:
@@ -70,7 +70,7 @@ def markdown_page(content: Content, picture_files: Iterable[str] = ()) -> str:
         ("What was searched", _searched(content)),
         ("Trials and controls", _trials(content)),
         ("Pictures", _pictures(content, files)),
-        ("The chosen ticket, and why", _chosen(content)),
+        (content.title, _chosen(content)),
         ("The same tickets on every task", _tasks(content)),
         ("Controls", _controls(content)),
         ("Threat models", _threats(content)),
@@ -85,6 +85,8 @@ def markdown_page(content: Content, picture_files: Iterable[str] = ()) -> str:
 
 
 def _head(content: Content) -> Iterator[str]:
+    if content.verdict:
+        yield f"**{escaped(content.verdict.sentence)}**"
     yield f"Report of a search for robust tickets. {escaped(content.state)}."
     if content.cards:
         yield table([["", "", ""], *(list(map(escaped, card)) for card in content.cards)])
@@ -207,7 +209,7 @@ def _again(content: Content) -> Iterator[str]:
     yield block(content.reproduce, "bash")
     yield escaped(content.paths)
     if content.load:
-        yield f"The chosen ticket is one file, {code(content.ticket or '')}:"
+        yield f"The ticket is one file, {code(content.ticket or '')}:"
         yield block(content.load, "python")
     yield table([["package", "version"], *([escaped(name), escaped(found)] for name, found in content.versions)])
 

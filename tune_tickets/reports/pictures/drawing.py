@@ -105,7 +105,7 @@ def _epochs_attacked(evidence: Evidence) -> Figure:
 def _epochs_said(evidence: Evidence) -> str:
     if _by_epoch(evidence):
         return (
-            "The selected ticket and the dense control under real attacks after every epoch of their training, on "
+            "The ticket and the dense control under real attacks after every epoch of their training, on "
             "select rows; bars are 95% intervals. The last epoch is the model of the tables."
         )
     trained = "trials that were trained for more or for fewer epochs, each with its own schedule"

@@ -162,7 +162,7 @@ def _panel(axes: Axes, points: Sequence[FrontPoint], most: float) -> PathCollect
         plain = point.kind in ("ticket", "barred", "random") and not point.selected and point not in best
         _bars(axes, point, faint=crowded and plain)
     coloured = None
-    for kind, marker, name in (("ticket", "o", "ticket"), ("barred", "v", "ticket that may not win")):
+    for kind, marker, name in (("ticket", "o", "ticket"), ("barred", "v", "ticket that is ruled out")):
         group = [point for point in points if point.kind == kind]
         if group:
             coloured = axes.scatter(
