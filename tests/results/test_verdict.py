@@ -3,6 +3,7 @@
 import json
 from fractions import Fraction
 from math import comb
+from types import SimpleNamespace
 
 import pytest
 
@@ -190,6 +191,15 @@ def test_a_row_counts_if_it_survives_every_attack_that_both_models_saw():
     assert compared_rows(ours, fewer) == ((True, True, False, False), (True, True, True, True))
     elsewhere = make_outcome(attacks=[make_attack(threat="threat0", survived=(True,) * 4, sample="other rows")])
     assert compared_rows(ours, elsewhere) is None
+
+
+def test_a_suite_is_compared_by_its_own_rows():
+    def suite(survived, prints=("a", "b")):
+        return SimpleNamespace(suite=SimpleNamespace(survived=survived, fingerprints=prints, sample="rows"), attacks=())
+
+    ours, theirs = suite((True, False)), suite((False, False), ("b", "a"))
+    assert compared_rows(ours, theirs) == ((True, False), (False, False)), "the order of the attacks does not matter"
+    assert compared_rows(ours, suite((True, True), ("a", "c"))) is None
 
 
 @pytest.mark.parametrize("kind", ["ship", "keep_dense", "undecided"])

@@ -52,7 +52,7 @@ def compared_rows(ours: Outcome, theirs: Outcome) -> tuple[Rows, Rows] | None:
     """
     one, other = getattr(ours, "suite", None), getattr(theirs, "suite", None)
     if one is not None and other is not None and one.survived:
-        same = (_sample(one), getattr(one, "fingerprint", "")) == (_sample(other), getattr(other, "fingerprint", ""))
+        same = _sample(one) == _sample(other) and set(one.fingerprints) == set(other.fingerprints)
         return (tuple(one.survived), tuple(other.survived)) if same else None
     pairs = [
         (mine, other)
