@@ -6,6 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from tune_tickets.attacks.threat import THREATS
+from tune_tickets.config.experiment import Settings
 from tune_tickets.config.training import ADVERSARIES, NO_WORDS, Adversary
 from tune_tickets.methods.robustt import RobustT
 
@@ -78,3 +79,10 @@ def test_every_source_is_that_of_an_attack_and_every_kind_has_a_name():
     sources = get_args(Adversary.model_fields["source"].annotation)
     assert {f"words/{source}" for source in sources if source != NO_WORDS} <= set(THREATS)
     assert {*get_args(Adversary.model_fields["kind"].annotation)} == {*ADVERSARIES, "none"}
+
+
+def test_a_search_on_masked_text_refuses_to_rewrite_rows():
+    method = {"kind": "orticket", "adversary": {"kind": "substitution"}}
+    with pytest.raises(ValidationError, match="rewrites labelled rows, but the search is on masked text"):
+        Settings.model_validate({"method": method})
+    assert Settings.model_validate({"method": method | {"search_on": "task"}}).method.adversary.kind == "substitution"

@@ -105,6 +105,16 @@ def test_a_ticket_that_may_not_win_is_marked_with_the_reason():
     assert f"x trial 1 is ruled out: {flag}" in text
 
 
+def test_a_note_is_shown_below_the_table_and_hides_no_reason():
+    note = "trained on the substitutes of words/near50-forms"
+    marked = make_trial(0, outcome=make_outcome(notes=(note,)))
+    barred = make_trial(1, outcome=make_outcome(notes=(note,)), feasible=False)
+    by_name = {row.name: row.objections for row in rows(make_summary(trials=[marked, barred]), 10)}
+    assert by_name["trial 0"] == (note,)
+    assert by_name["trial 1"] == ("it does not meet the objective's conditions", note)
+    assert note in drawn(make_summary(trials=[marked]), 120)
+
+
 def test_trials_that_did_not_finish_are_counted_but_have_no_row():
     lost = make_trial(1, status="failed", outcome=None, values=None, error="boom")
     text = drawn(make_summary([make_trial(0), lost]), 120)

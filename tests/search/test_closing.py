@@ -28,6 +28,17 @@ def test_a_control_that_answers_the_same_for_everything_is_noted(share, notes, t
     assert read_summary(tmp_path / "out").controls[0].outcome.notes == notes
 
 
+def test_notes_of_the_flow_stay_and_are_not_repeated(tiny_yaml: Path, tmp_path: Path):
+    note = "trained on the substitutes of words/near50-forms"
+    outcome = constant(100.0).model_copy(update={"notes": (note,)})
+    experiment, results = load_experiment(tiny_yaml), place_results(load_experiment(tiny_yaml), tmp_path / "out")
+    for _ in range(2):
+        dense = ControlRecord(kind="dense", seed=0, outcome=outcome, stages=())
+        close_search(experiment, (), results, [make_trial(0, feasible=False)], [dense], "finished", 1.0)
+        outcome = read_summary(tmp_path / "out").controls[0].outcome
+        assert outcome.notes == (note, "near-constant predictor: 100% of rows get one label")
+
+
 def test_the_reason_speaks_of_no_floor_and_of_no_attack_that_was_not_there():
     metrics = {"clean": 84.4, "aua": 23.0}
     assert why_first([make_trial(0, metrics=metrics)]) == (

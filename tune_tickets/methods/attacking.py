@@ -172,7 +172,7 @@ def best_possible(attacks: Sequence[ShardedAttack]) -> dict[str, float]:
 
 def suite_figures(attacks: Sequence[ShardedAttack]) -> SuiteFigures | None:
     """The rows that withstand every threat model, once all are done; None if the attacks are no suite."""
-    if not attacks[0].suite:
+    if not attacks or not attacks[0].suite:
         return None
     last = attacks[-1].figures()
     return SuiteFigures(

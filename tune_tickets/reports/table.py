@@ -204,7 +204,6 @@ def _threat_group(threat: _Identity, ambiguous: bool) -> Group:
     _, fingerprint, after = threat
     apart = fingerprint if not after else digest_of([*after, fingerprint])
     title = f"{_title(*threat)} {apart[:8]}" if ambiguous else _title(*threat)
-    hidden = "aua_after/<threat>" if after is None else "aua/<threat>"
 
     def cell(show: Callable[[AttackFigures], str]) -> Callable[[Row], str]:
         def text(row: Row) -> str:
@@ -217,7 +216,7 @@ def _threat_group(threat: _Identity, ambiguous: bool) -> Group:
         above = "" if index else title
         return Column((above, metric.column), cell(lambda figures: cell_text(metric, figures) or ABSENT))
 
-    metrics = [metric for metric in columns_of("<threat>") if metric.name != hidden]
+    metrics = columns_of("<threat>", suite=after is not None)
     return tuple(column(index, metric) for index, metric in enumerate(metrics))
 
 

@@ -149,9 +149,15 @@ def find(name: str) -> Metric | None:
     return next((row for row in table() if row.names(bare)), None)
 
 
-def columns_of(family: str = "") -> list[Metric]:
-    """The rows with a column in tables: of a whole model, of each attack (`<threat>`) or of each twin (`<twin>`)."""
-    return [row for row in table() if row.column and row.family == family]
+def columns_of(family: str = "", suite: bool = False) -> list[Metric]:
+    """The rows with a column in tables.
+
+    Args:
+        family: Empty for those of a whole model, or those of each attack (`<threat>`) or of each twin (`<twin>`).
+        suite: Whether the attacks are a suite: then the accuracy is that after an attack, not under it alone.
+    """
+    hidden = _ATTACKED if suite else _AFTER
+    return [row for row in table() if row.column and row.family == family and row is not hidden]
 
 
 def label(name: str) -> str:
