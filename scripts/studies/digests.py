@@ -160,6 +160,7 @@ def _stub(settings: Settings) -> World:
         transfers={name: key("data", name) for name in settings.transfer},
         search_texts=keys("corpus"),
         pooling="mean" if settings.model.source == "bundled" else "first",
+        sources={"near50-forms": {"words": "stub"}},
     )
 
 
