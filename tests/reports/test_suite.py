@@ -8,7 +8,7 @@ from tests.reports.conftest import BOTH, make_attack, make_outcome, make_summary
 from tests.reports.test_side_by_side import folder  # noqa: F401 - a fixture
 from tests.reports.test_table import drawn, row_of
 from tune_tickets.export.card import _figures as card_table
-from tune_tickets.reports.comparisons import comparisons, verdict
+from tune_tickets.reports.comparisons import comparisons, sentence
 from tune_tickets.reports.pictures.evidence import Evidence, Measured
 from tune_tickets.reports.pictures.front import front_panels
 from tune_tickets.reports.side_by_side import read_finished, side_by_side
@@ -107,7 +107,7 @@ def test_winner_and_control_are_compared_on_the_rows_that_survive_the_whole_suit
     assert found.p_value == pytest.approx(expected)
     assert found.difference == pytest.approx(100 * 9 / 16)
     assert found.distinguishable
-    assert "suite: the selected ticket keeps 56.2 points more accuracy under attack than dense" in verdict((found,))
+    assert sentence(found, "t1").startswith("suite: t1 is 56.2 points above dense (p")
 
 
 @pytest.mark.parametrize(

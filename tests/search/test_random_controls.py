@@ -111,4 +111,4 @@ def test_the_winner_is_compared_with_its_own_random_tickets_alone(folder):
         ControlRecord(kind="random", seed=0, like=like, outcome=trial.outcome, stages=()) for like in (None, "t1")
     ]
     summary = close_search(folder.experiment, (), folder.results, [trial, folder.trial(1)], controls, "finished", 1.0)
-    assert {comparison.other for comparison in summary.selected.comparisons} == {"random-0", "the next best, t0"}
+    assert {comparison.other for comparison in summary.selected.comparisons} == {"random-0", "the next in rank, t0"}
