@@ -42,7 +42,7 @@ evaluation: {{attacks: [textbugger/minilm], rows: {attacked_rows}, probe: {{rows
 objective: {{floor_points: null}}
 controls: {{dense: false}}
 search: {{trials: {trials}, sampler: random, scheduler: {{kind: none}}}}
-resources: {{cpus: 1, threads: 1}}
+resources: {{cpus: 1}}
 """
 _CPUS = "RAY_OVERRIDE_RESOURCES"
 """Ray's variable for the resources of a node. It sets the number of workers on any machine."""
