@@ -50,4 +50,4 @@ def test_the_study_compares_both_losses_from_one_fine_tuned_model(tiny_backbone,
     models = ["fine-tuned, ce", "masks, ce", "masks, poe"]
     assert [(run["seed"], run["model"]) for run in report["runs"]] == [(s, m) for s in (0, 1) for m in models]
     assert set(report["runs"][0]["groups"]) == {"agreeing", "misleading"}
-    assert "masks by PoE minus masks by CE, OOD:" in ended.stdout
+    assert "masks with PoE minus masks with CE, OOD:" in ended.stdout
